@@ -1,0 +1,2 @@
+//! The native `aforo` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The policy: raw serde structs, checked into types that cannot be wrong.

@@ -1,0 +1,1 @@
+//! Verdicts turned into headers and bodies.

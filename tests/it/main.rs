@@ -1,0 +1,1 @@
+//! One integration binary: everything that is seen from outside a module.
