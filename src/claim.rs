@@ -1,6 +1,6 @@
 //! A claim: one limit that applies to one request, with everything needed to ask for it.
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Kind};
 
 /// One limit asked for by one request. Made by [`crate::rules`], asked by [`crate::redis`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +19,19 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Whether what it takes is held while the request is in flight and given back at its end.
+    #[must_use]
+    pub fn is_lease(&self) -> bool {
+        self.algorithm.kind() == Kind::Concurrency
+    }
+
     /// The Redis hash tag of the key: what lies between its first `{` and the next `}`.
     #[must_use]
     pub fn tag(&self) -> &str {
-        let inner = self.key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+        let inner = self
+            .key
+            .split_once('{')
+            .and_then(|(_, rest)| rest.split_once('}'));
         inner.map_or(self.key.as_str(), |(tag, _)| tag)
     }
 }

@@ -18,12 +18,20 @@
     clippy::arithmetic_side_effects,
     reason = "a panic in the module takes a whole Envoy worker's filter down"
 )]
-#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test may overflow: it fails"))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::arithmetic_side_effects,
+        reason = "a test may overflow: it fails"
+    )
+)]
 
 pub mod algorithm;
 pub mod claim;
+pub mod decide;
 #[cfg(target_family = "wasm")]
 mod host;
+pub mod outage;
 pub mod policy;
 pub mod redis;
 pub mod reply;
@@ -31,3 +39,4 @@ pub mod request;
 pub mod rules;
 pub mod units;
 pub mod verdict;
+pub mod worker;

@@ -80,7 +80,10 @@ mod tests {
     #[test]
     fn waits_round_up_and_clocks_that_run_backwards_give_zero() {
         assert_eq!((Micros(1).secs_up(), Micros(1).millis_up()), (1, 1));
-        assert_eq!((Micros(1_000_001).secs_up(), Micros::ZERO.secs_up()), (2, 0));
+        assert_eq!(
+            (Micros(1_000_001).secs_up(), Micros::ZERO.secs_up()),
+            (2, 0)
+        );
         assert_eq!(Moment(5).since(Moment(9)), Micros::ZERO);
         assert_eq!(Moment(u64::MAX).plus(Micros(1)), Moment(u64::MAX));
     }

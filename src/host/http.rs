@@ -1,0 +1,139 @@
+//! The HTTP filter: one stream.
+
+use super::{
+    calls::{self, MapType},
+    clock,
+    shared::{self, Place, Request, Shared},
+};
+use crate::{
+    decide::{self, Conclusion},
+    reply::{Edit, RequestKind},
+    request::Facts,
+    rules::{self, Selection},
+    worker::Ticket,
+};
+use proxy_wasm::{
+    traits::{Context, HttpContext},
+    types::Action,
+};
+use std::rc::Rc;
+
+/// One request and its response.
+pub struct Http {
+    id: u32,
+    /// `None` when the plugin has no configuration, which Envoy does not let happen.
+    shared: Option<Rc<Shared>>,
+    ticket: Option<Ticket>,
+}
+
+impl Http {
+    /// The stream with this context id.
+    pub const fn new(id: u32, shared: Option<Rc<Shared>>) -> Self {
+        Self { id, shared, ticket: None }
+    }
+
+    fn carry_out(&self, conclusion: Option<Conclusion>) -> Action {
+        match conclusion {
+            None => Action::Pause,
+            Some(Conclusion::Forward(_)) => Action::Continue,
+            Some(Conclusion::Refuse(refusal)) => {
+                shared::send(&refusal);
+                Action::Pause
+            }
+        }
+    }
+}
+
+impl Context for Http {
+    fn on_http_call_response(&mut self, token: u32, _: usize, _: usize, _: usize) {
+        shared::opening_ended(token);
+    }
+
+    fn on_done(&mut self) -> bool {
+        if let Some(shared) = &self.shared {
+            shared.ended(self.id, self.ticket.take());
+        }
+        true
+    }
+}
+
+impl HttpContext for Http {
+    fn on_http_request_headers(&mut self, _count: usize, _end: bool) -> Action {
+        #[cfg(feature = "trap")]
+        trap();
+        let Some(shared) = self.shared.clone() else { return Action::Continue };
+        match rules::select(&shared.policy, &RequestFacts) {
+            Selection::Nothing => Action::Continue,
+            Selection::Deny { .. } => {
+                let conclusion = decide::deny(&shared.policy, clock::circumstances(kind()));
+                self.carry_out(Some(conclusion))
+            }
+            Selection::Claims(claims) => {
+                let request = Request { id: self.id, kind: kind() };
+                let ticket = shared.worker.borrow_mut().begin(
+                    request,
+                    claims,
+                    clock::random(),
+                    clock::now(),
+                );
+                self.ticket = Some(ticket);
+                let own = shared.carry_out(Place::Stream(self.id));
+                self.carry_out(own)
+            }
+        }
+    }
+
+    fn on_http_response_headers(&mut self, _count: usize, _end: bool) -> Action {
+        if let Some(shared) = &self.shared
+            && let Some(verdict) = shared.shown(self.id)
+        {
+            let theirs = |name: &str| calls::header(MapType::HttpResponseHeaders, name);
+            let status = theirs(":status")
+                .and_then(|status| std::str::from_utf8(&status).ok()?.parse().ok())
+                .unwrap_or(0);
+            let now = clock::wall();
+            for edit in decide::shown(&shared.policy, &verdict, now, status, &theirs) {
+                match edit {
+                    Edit::Remove(name) => calls::remove_header(MapType::HttpResponseHeaders, name),
+                    Edit::Add(name, value) => {
+                        calls::set_header(MapType::HttpResponseHeaders, name, &value);
+                    }
+                }
+            }
+        }
+        Action::Continue
+    }
+}
+
+/// The facts of the request whose callback is running.
+struct RequestFacts;
+
+impl Facts for RequestFacts {
+    fn header(&self, name: &str) -> Option<Vec<u8>> {
+        if name.starts_with(':') {
+            return calls::header(MapType::HttpRequestHeaders, name);
+        }
+        // The header map's own call gives the first line of a repeated header only; the attribute
+        // joins all of them, so that a second line is not overlooked.
+        self.property(&["request", "headers", name])
+    }
+
+    fn property(&self, path: &[&str]) -> Option<Vec<u8>> {
+        calls::property(path.join("\0").as_bytes())
+    }
+}
+
+fn kind() -> RequestKind {
+    let header = |name| calls::header(MapType::HttpRequestHeaders, name);
+    let method = header(":method").unwrap_or_default();
+    RequestKind::of(&method, header("content-type").as_deref())
+}
+
+/// The hidden switch of the test build `trap`: this request stops the VM.
+#[cfg(feature = "trap")]
+#[expect(clippy::panic, reason = "it is what this build is for")]
+fn trap() {
+    if calls::header(MapType::HttpRequestHeaders, "x-aforo-trap").is_some() {
+        panic!("trapped as asked");
+    }
+}

@@ -1,0 +1,301 @@
+//! What the HTTP filter and the link of one plugin on one worker share, and how the worker's orders
+//! are carried out. No borrow of the worker is held across a host call: calls may come back nested.
+
+use super::{
+    calls::{self, BufferType, LogLevel},
+    clock,
+};
+use crate::{
+    decide::{self, Conclusion},
+    policy::Policy,
+    reply::{Refusal, RequestKind},
+    verdict::Verdict,
+    worker::{Event, Lease, Outcome, Settled, Ticket, Worker},
+};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::{Rc, Weak},
+    time::Duration,
+};
+
+/// Deadlines are looked at this often while something is under way, and not at all otherwise.
+const TICK: Duration = Duration::from_millis(5);
+
+thread_local! {
+    /// The plugins of this VM by their root context's id, for links to find their worker.
+    static PLUGINS: RefCell<HashMap<u32, Weak<Shared>>> = RefCell::new(HashMap::new());
+}
+
+/// A request as the worker knows it: enough to answer it from anywhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Its stream's context id.
+    pub id: u32,
+    /// What kind of answer it understands.
+    pub kind: RequestKind,
+}
+
+/// Where a callback runs, which says what may be done in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A callback of this HTTP stream: it may answer itself and nobody else, and open a link.
+    Stream(u32),
+    /// The link's upstream data: verdicts may be carried out, for any stream.
+    Link(u32),
+    /// A tick or a queue of the root: everything may be carried out.
+    Root(u32),
+}
+
+/// One plugin on one worker.
+pub struct Shared {
+    root: u32,
+    /// What the operator wrote, checked.
+    pub policy: Policy,
+    /// The requests under way.
+    pub worker: RefCell<Worker<Request>>,
+    /// What allowed responses will show, by stream.
+    shown: RefCell<HashMap<u32, Verdict>>,
+    /// What streams hold until they end.
+    leases: RefCell<HashMap<u32, Lease>>,
+    /// The opening call under way, and its attempt.
+    opening: Cell<Option<(u32, u32)>>,
+    bell: u32,
+    rung: Cell<bool>,
+    ticking: Cell<bool>,
+    unsettled: RefCell<Vec<Settled<Request>>>,
+}
+
+/// The plugin with this root context, if it is in this VM.
+pub fn of(root: u32) -> Option<Rc<Shared>> {
+    PLUGINS.with_borrow(|plugins| plugins.get(&root)?.upgrade())
+}
+
+/// An opening call ended, which means that its link failed or is gone. Any context may be told.
+pub fn opening_ended(token: u32) {
+    let plugins = PLUGINS.with_borrow(|plugins| plugins.values().cloned().collect::<Vec<_>>());
+    for shared in plugins.iter().filter_map(Weak::upgrade) {
+        let Some((_, attempt)) = shared.opening.get().filter(|(call, _)| *call == token) else {
+            continue;
+        };
+        shared.opening.set(None);
+        shared.worker.borrow_mut().open_failed(attempt, clock::random_u64(), clock::now());
+        shared.ring();
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        PLUGINS.with_borrow_mut(|plugins| plugins.remove(&self.root));
+    }
+}
+
+impl Shared {
+    /// Registers a plugin. `None` when the host gives no queue.
+    pub fn new(root: u32, policy: Policy) -> Option<Rc<Self>> {
+        // Unique to this root on this worker, so that its bell rings here and nowhere else.
+        let name = format!("aforo-{root}-{:032x}", u128::from_le_bytes(clock::random()));
+        let bell = calls::register_queue(&name).ok()?;
+        let shared = Rc::new(Self {
+            root,
+            worker: RefCell::new(Worker::new(&policy.redis)),
+            policy,
+            shown: RefCell::default(),
+            leases: RefCell::default(),
+            opening: Cell::new(None),
+            bell,
+            rung: Cell::new(false),
+            ticking: Cell::new(false),
+            unsettled: RefCell::default(),
+        });
+        PLUGINS.with_borrow_mut(|plugins| plugins.insert(root, Rc::downgrade(&shared)));
+        Some(shared)
+    }
+
+    /// Asks for a turn of the root, in which everything may be carried out.
+    pub fn ring(&self) {
+        if !self.rung.replace(true) && calls::ring(self.bell).is_err() {
+            self.rung.set(false);
+        }
+    }
+
+    /// The bell was heard.
+    pub fn heard_bell(&self) {
+        while calls::answer_ring(self.bell) {}
+        self.rung.set(false);
+        self.worker.borrow_mut().flush_room(clock::now());
+        self.carry_out(Place::Root(self.root));
+    }
+
+    /// The root's tick.
+    pub fn tick(&self) {
+        self.worker.borrow_mut().tick(clock::random_u64(), clock::now());
+        self.carry_out(Place::Root(self.root));
+        if !self.worker.borrow().busy() {
+            self.ticking.set(false);
+            calls::tick_every(Duration::ZERO);
+        }
+    }
+
+    /// Carries out what the worker ordered, as far as `place` allows; the root does the rest in the
+    /// next turn. Returns what came of the stream of `place` itself.
+    pub fn carry_out(&self, place: Place) -> Option<Conclusion> {
+        self.obey(place);
+        self.report();
+        if !self.ticking.get() && self.worker.borrow().busy() {
+            self.ticking.set(true);
+            calls::tick_every(TICK);
+        }
+        let mut own = None;
+        let settled = {
+            let mut waiting = self.unsettled.take();
+            waiting.append(&mut self.worker.borrow_mut().settled());
+            waiting
+        };
+        let mut later = Vec::new();
+        for one in settled {
+            let prompt = match place {
+                Place::Stream(id) => one.request.id == id,
+                Place::Link(_) => matches!(one.outcome, Outcome::Verdict(_)),
+                Place::Root(_) => true,
+            };
+            if !prompt {
+                later.push(one);
+            } else if place == Place::Stream(one.request.id) {
+                own = Some(self.conclude(one));
+            } else {
+                self.answer(one);
+            }
+        }
+        if !later.is_empty() {
+            self.unsettled.borrow_mut().append(&mut later);
+            self.ring();
+        }
+        // Answers may have released leases of streams that are gone.
+        self.obey(place);
+        let _ = calls::act_for(place.id());
+        own
+    }
+
+    /// Opens, writes and closes as the worker says.
+    fn obey(&self, place: Place) {
+        let orders = self.worker.borrow_mut().orders();
+        if let Some((link, bytes)) = orders.write {
+            let sent = calls::act_for(link)
+                .and_then(|()| calls::append_buffer(BufferType::DownstreamData, &bytes))
+                .and_then(|()| calls::resume_downstream());
+            let _ = calls::act_for(place.id());
+            if sent.is_err() {
+                self.worker.borrow_mut().closed(link, clock::random_u64(), clock::now());
+            }
+        }
+        if let Some(link) = orders.close {
+            if calls::act_for(link).is_ok() {
+                let _ = calls::close_downstream();
+            }
+            let _ = calls::act_for(place.id());
+        }
+        if let Some(attempt) = orders.open {
+            self.open(attempt);
+        }
+    }
+
+    /// Opens a link. Its filter's callbacks may run inside this call.
+    fn open(&self, attempt: u32) {
+        let path = format!("/aforo/{}/{attempt}", self.root);
+        match calls::open_call(&self.policy.redis.cluster, &path) {
+            Ok(token) => self.opening.set(Some((token, attempt))),
+            Err(why) => {
+                calls::log(LogLevel::Error, &format!(
+                    "aforo: cannot open the link: the cluster \"{}\" {}", self.policy.redis.cluster,
+                    if why.0 == 2 { "is not known to this Envoy" } else { "has no host" },
+                ));
+                self.worker.borrow_mut().open_failed(attempt, clock::random_u64(), clock::now());
+            }
+        }
+    }
+}
+
+/// The settled requests of one plugin.
+impl Shared {
+    /// What came of a request, with its stream as the effective context.
+    fn conclude(&self, settled: Settled<Request>) -> Conclusion {
+        let Settled { request, outcome, lease, .. } = settled;
+        if let Some(lease) = lease {
+            self.leases.borrow_mut().insert(request.id, lease);
+        }
+        let conclusion =
+            decide::conclude(&self.policy, outcome, clock::circumstances(request.kind));
+        if let Conclusion::Forward(Some(verdict)) = &conclusion {
+            self.shown.borrow_mut().insert(request.id, verdict.clone());
+        }
+        conclusion
+    }
+
+    /// Answers a request that waits, from a callback that is not its own.
+    fn answer(&self, settled: Settled<Request>) {
+        // An error means that its client has gone and its stream with it.
+        if calls::act_for(settled.request.id).is_err() {
+            if let Some(lease) = settled.lease {
+                self.worker.borrow_mut().release(lease);
+            }
+            return;
+        }
+        match self.conclude(settled) {
+            Conclusion::Forward(_) => {
+                let _ = calls::resume_request();
+            }
+            Conclusion::Refuse(refusal) => send(&refusal),
+        }
+    }
+
+    /// What this stream's response shows; told once.
+    pub fn shown(&self, id: u32) -> Option<Verdict> {
+        self.shown.borrow_mut().remove(&id)
+    }
+
+    /// A stream is over.
+    pub fn ended(&self, id: u32, ticket: Option<Ticket>) {
+        let Some(ticket) = ticket else { return };
+        self.worker.borrow_mut().forget(ticket);
+        self.shown.borrow_mut().remove(&id);
+        if let Some(lease) = self.leases.borrow_mut().remove(&id) {
+            self.worker.borrow_mut().release(lease);
+        }
+        self.obey(Place::Stream(id));
+    }
+
+    /// One line a change, never one a request.
+    fn report(&self) {
+        for event in self.worker.borrow_mut().events() {
+            match event {
+                Event::LinkUp => calls::log(LogLevel::Info, "aforo: the link to Redis is up"),
+                Event::LinkLost => calls::log(LogLevel::Warn, "aforo: the link to Redis is lost"),
+                Event::LinkFailed(attempt) => calls::log(
+                    LogLevel::Warn,
+                    &format!("aforo: the link to Redis did not open (attempt {attempt})"),
+                ),
+                Event::ScriptSent => {
+                    calls::log(LogLevel::Info, "aforo: Redis did not know the script; it was sent");
+                }
+            }
+        }
+    }
+}
+
+impl Place {
+    /// The context whose callback this is.
+    const fn id(self) -> u32 {
+        match self {
+            Self::Stream(id) | Self::Link(id) | Self::Root(id) => id,
+        }
+    }
+}
+
+/// Answers the request of the effective context.
+pub fn send(refusal: &Refusal) {
+    let headers: Vec<(&str, &str)> =
+        refusal.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let status = refusal.status;
+    let _ = calls::reply(status, refusal.details, &headers, &refusal.body, refusal.grpc_status);
+}
