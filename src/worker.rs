@@ -2,9 +2,8 @@
 //! moment they happened, and what must be done comes out as [`Orders`] and [`Settled`] requests.
 //!
 //! ```text
-//!  begin ─► room (the link is not up yet) ─► pipeline ─► received ─► settled ─► the host answers
-//!                      │                        │
-//!                      └── tick: the deadline ──┴──► settled as silence
+//!  begin ─► one command a hash tag ─► redis::link ─► replies ─► all parts in ─► settled
+//!                                          └── deadline, error, loss ─────────► settled as silence
 //! ```
 //!
 //! How to drive it: after every event take [`Worker::orders`] and [`Worker::settled`] and carry them
@@ -14,52 +13,24 @@
 //! settles it, so neither a late reply nor a lost link can answer it a second time.
 
 use crate::{
-    algorithm::Kind,
     claim::Claim,
+    outage::Silence,
     policy::{Redis, Topology},
     redis::{
-        error::RedisError,
-        link::{Gate, Pipeline, Start},
-        resp::{Value, Violation},
+        error::ErrorKind,
+        gate::{Attempt, Connection},
+        link::{self, Asked, Flow, Greeting, Link, Submitted},
+        resp::Value,
         script::{self, By, Member, Mode, Script, Unreadable},
     },
     units::{Micros, Moment},
-    verdict::{Judged, Reading, Source, Verdict},
+    verdict::{Judged, Source, Verdict},
 };
-use std::{
-    collections::{HashMap, VecDeque},
-    mem,
-};
-
-/// Most requests that wait for a verdict at once on one worker.
-pub const MOST_WAITING: usize = 16_384;
-
-/// Most commands that may be unanswered on one link, the abandoned ones included.
-pub const MOST_UNANSWERED: usize = 65_536;
-
-/// A link that owes a reply for this long without sending a byte is given up.
-const SILENT_LINK: Micros = Micros::from_secs(1);
+use std::{collections::HashMap, mem};
 
 /// A request that waits, by number; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
-
-/// Why Redis gave no verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silence {
-    /// The deadline passed.
-    Deadline,
-    /// There is no link and none can be opened now.
-    NoLink,
-    /// The link was lost while its reply was owed.
-    LinkLost,
-    /// Redis, or the proxy before it, answered an error.
-    Error(RedisError),
-    /// The answer is not one that the script gives.
-    Garbled,
-    /// Too many requests wait already.
-    Full,
-}
 
 /// What came of a request.
 #[derive(Debug)]
@@ -70,7 +41,7 @@ pub enum Outcome {
     Silence(Silence),
 }
 
-/// Leases that a request holds while it is in flight: to be given back with [`Worker::release`].
+/// What a request took and has to give back, with [`Worker::release`].
 #[derive(Clone, Debug)]
 pub struct Lease {
     claims: Vec<Claim>,
@@ -90,48 +61,52 @@ pub struct Settled<R> {
     pub took: Micros,
 }
 
-/// What the host must do for the link.
+/// What the host must do for the link, in this order.
 #[derive(Debug, Default)]
 pub struct Orders {
-    /// Open a link, under this attempt number. Only ever ordered by [`Worker::begin`].
-    pub open: Option<u32>,
-    /// Send these bytes on the link with this context id.
-    pub write: Option<(u32, Vec<u8>)>,
-    /// Close the link with this context id.
-    pub close: Option<u32>,
+    /// Send these bytes into this connection. If that fails, say [`Worker::closed`].
+    pub write: Option<(Connection, Vec<u8>)>,
+    /// Close this connection; nothing more need be told.
+    pub close: Option<Connection>,
+    /// Open a connection under this number; if that fails, say [`Worker::open_failed`]. Only ever
+    /// ordered by [`Worker::begin`].
+    pub open: Option<Attempt>,
 }
 
 /// Something an operator may want to know of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A link is up.
+    /// A connection is there.
     LinkUp,
-    /// A link that was up is gone.
-    LinkLost,
-    /// No link could be opened; the attempt with this number failed.
-    LinkFailed(u32),
-    /// The script was unknown to Redis and was sent whole.
+    /// The connection is gone, or was given up for this reason.
+    LinkLost(Silence),
+    /// No connection could be opened.
+    LinkFailed,
+    /// Redis did not know the script and was sent it whole.
     ScriptSent,
 }
 
 struct Waiting<R> {
-    request: Option<R>,
+    request: R,
     claims: Vec<Claim>,
     member: Member,
     parts: Vec<Part>,
     since: Moment,
+    deadline: Moment,
 }
 
 /// The claims of one command: all of a request, or in a cluster those of one hash tag.
 struct Part {
+    /// Indices into the request's claims.
     claims: Vec<usize>,
-    readings: Option<Vec<Reading>>,
+    asked: Option<Asked>,
+    readings: Option<Vec<crate::verdict::Reading>>,
 }
 
-/// What one reply on the link is for.
+/// What one command is for.
 #[derive(Clone, Copy, Debug)]
-enum Slot {
-    /// One part of a request's question.
+enum Errand {
+    /// The part with this index of a request's question.
     Take(Ticket, usize, By),
     /// A give-back, by its number in `gives`.
     Give(u64, By),
@@ -142,181 +117,152 @@ pub struct Worker<R> {
     script: Script,
     timeout: Micros,
     split: bool,
-    gate: Gate,
-    pipeline: Pipeline<Slot>,
-    heard: Moment,
+    link: Link<Errand>,
     waiting: HashMap<Ticket, Waiting<R>>,
-    room: VecDeque<Ticket>,
-    deadlines: VecDeque<(Moment, Ticket)>,
     gives: HashMap<u64, Lease>,
     last: u64,
     orders: Orders,
     settled: Vec<Settled<R>>,
     events: Vec<Event>,
+    command: Vec<u8>,
 }
 
 impl<R> Worker<R> {
-    /// A worker without a link and without requests.
+    /// A worker without a link and without requests. `seed`, any number, spreads the reconnects of
+    /// many workers.
     #[must_use]
-    pub fn new(redis: &Redis) -> Self {
+    pub fn new(redis: &Redis, seed: u64) -> Self {
+        let mut greeting = Greeting::default();
+        if let Some(password) = &redis.password {
+            greeting = greeting.auth(redis.username.as_deref(), password.reveal());
+        }
+        let split = redis.topology == Topology::Cluster;
+        let settings =
+            link::Settings { greeting, reconnect_on_errors: !split, ..link::Settings::default() };
         Self {
             script: Script::production(),
             timeout: redis.timeout,
-            split: redis.topology == Topology::Cluster,
-            gate: Gate::default(),
-            pipeline: Pipeline::new(MOST_UNANSWERED),
-            heard: Moment(0),
+            split,
+            link: Link::new(settings, seed),
             waiting: HashMap::new(),
-            room: VecDeque::new(),
-            deadlines: VecDeque::new(),
             gives: HashMap::new(),
             last: 0,
             orders: Orders::default(),
             settled: Vec::new(),
             events: Vec::new(),
+            command: Vec::new(),
         }
     }
 
     /// Asks for `claims`, of which there is at least one. What comes of it is in [`Worker::settled`]
     /// later, or at once when there is no way to ask.
-    pub fn begin(&mut self, request: R, claims: Vec<Claim>, random: [u8; 16], now: Moment) -> Ticket {
-        self.last = self.last.wrapping_add(1);
-        let ticket = Ticket(self.last);
-        let full = self.waiting.len() >= MOST_WAITING;
+    pub fn begin(
+        &mut self,
+        request: R,
+        claims: Vec<Claim>,
+        random: [u8; 16],
+        now: Moment,
+    ) -> Ticket {
+        let ticket = Ticket(self.number());
         let parts = self.parts(&claims);
+        let count = parts.len();
         let member = Member::new(random);
-        self.waiting.insert(
-            ticket,
-            Waiting { request: Some(request), claims, member, parts, since: now },
-        );
-        if full {
-            self.silence(ticket, Silence::Full, now);
-            return ticket;
-        }
-        self.deadlines.push_back((now.plus(self.timeout), ticket));
-        match self.gate.want(now) {
-            Start::Up(_) => self.ask(ticket, now),
-            Start::Open(attempt) => {
-                self.orders.open = Some(attempt);
-                self.room.push_back(ticket);
-            }
-            Start::Wait => self.room.push_back(ticket),
-            Start::NotYet => self.silence(ticket, Silence::NoLink, now),
+        let deadline = now.plus(self.timeout);
+        let waiting = Waiting { request, claims, member, parts, since: now, deadline };
+        self.waiting.insert(ticket, waiting);
+        for part in 0..count {
+            self.ask(ticket, part, By::Sha, true, now);
         }
         ticket
     }
 
     /// The host could not open, or the opening call ended. Ignored unless `attempt` is under way.
-    pub fn open_failed(&mut self, attempt: u32, random: u64, now: Moment) {
-        if self.gate.failed(attempt, random, now) {
-            self.events.push(Event::LinkFailed(attempt));
-            self.empty_room(Silence::NoLink, now);
+    pub fn open_failed(&mut self, attempt: Attempt, now: Moment) {
+        let failures = self.link.failures();
+        let mut ended = Vec::new();
+        self.link.failed(attempt, now, &mut ended);
+        if self.link.failures() > failures {
+            self.events.push(Event::LinkFailed);
         }
+        self.take_in(ended, now);
     }
 
-    /// A link reports itself. `false`: it is not the one that is waited for and must close.
+    /// A connection reports itself. `false`: it is not the one that is waited for and must close.
+    /// What waited is in the orders then, to be sent once the connection can take it.
     #[must_use]
-    pub fn opened(&mut self, attempt: u32, link: u32, now: Moment) -> bool {
-        let accepted = self.gate.opened(attempt, link, now);
+    pub fn opened(&mut self, attempt: Attempt, connection: Connection, now: Moment) -> bool {
+        let (mut out, mut ended) = (Vec::new(), Vec::new());
+        let flow = self.link.opened(attempt, connection, now, &mut out, &mut ended);
+        self.write(connection, &out);
+        self.take_in(ended, now);
+        let accepted = flow == Flow::Keep;
         if accepted {
-            self.pipeline = Pipeline::new(MOST_UNANSWERED);
-            self.heard = now;
             self.events.push(Event::LinkUp);
         }
         accepted
     }
 
-    /// Sends what waited for the link.
-    pub fn flush_room(&mut self, now: Moment) {
-        if self.gate.link().is_some() {
-            for ticket in mem::take(&mut self.room) {
-                self.ask(ticket, now);
-            }
+    /// Bytes came from Redis. `false`: the connection must close.
+    #[must_use]
+    pub fn received(&mut self, connection: Connection, bytes: &[u8], now: Moment) -> bool {
+        let (mut out, mut ended) = (Vec::new(), Vec::new());
+        let flow = self.link.received(connection, bytes, now, &mut out, &mut ended);
+        self.write(connection, &out);
+        if let Flow::Close(why) = flow {
+            self.lost(connection, why);
         }
+        self.take_in(ended, now);
+        flow == Flow::Keep
     }
 
-    /// Bytes came from Redis.
-    ///
-    /// # Errors
-    /// They are not RESP: the link must be closed, and [`Worker::closed`] called.
-    pub fn received(&mut self, bytes: &[u8], now: Moment) -> Result<(), Violation> {
-        self.heard = now;
-        let mut replies = Vec::new();
-        let read = self.pipeline.receive(bytes, &mut replies);
-        for (slot, value) in replies {
-            match slot {
-                Slot::Take(ticket, part, by) => self.replied(ticket, part, by, &value, now),
-                Slot::Give(give, by) => self.given(give, by, &value),
-            }
+    /// A connection is gone. Ignored when it is not the one in use.
+    pub fn closed(&mut self, connection: Connection, now: Moment) {
+        if self.link.connection() == Some(connection) {
+            self.lost(connection, Silence::Lost);
         }
-        read
+        let mut ended = Vec::new();
+        self.link.closed(connection, now, &mut ended);
+        self.take_in(ended, now);
     }
 
-    /// A link is gone. Whoever waits for a reply of it is settled; ignored when it is not the link
-    /// in use.
-    pub fn closed(&mut self, link: u32, random: u64, now: Moment) {
-        if !self.gate.closed(link, random, now) {
-            return;
+    /// Time has passed: settles whoever waited too long, gives up an opening that takes too long and
+    /// a connection that owes and says nothing.
+    pub fn tick(&mut self, now: Moment) {
+        let failures = self.link.failures();
+        let mut ended = Vec::new();
+        if let Some((connection, why)) = self.link.expire(now, &mut ended) {
+            self.lost(connection, why);
+            self.orders.close = Some(connection);
+        } else if self.link.failures() > failures {
+            self.events.push(Event::LinkFailed);
         }
-        self.events.push(Event::LinkLost);
-        for slot in self.pipeline.close() {
-            if let Slot::Take(ticket, ..) = slot {
-                self.silence(ticket, Silence::LinkLost, now);
-            }
-        }
-        self.gives.clear();
-        // Over-and-done requests that were kept for their leases: their replies never come.
-        self.waiting.retain(|_, waiting| waiting.request.is_some());
-        self.empty_room(Silence::LinkLost, now);
-    }
-
-    /// Time has passed: settles whoever waited too long, gives up an opening or a link that says
-    /// nothing.
-    pub fn tick(&mut self, random: u64, now: Moment) {
-        while let Some(&(deadline, ticket)) = self.deadlines.front() {
-            if deadline > now && self.waiting.get(&ticket).is_some_and(|w| w.request.is_some()) {
-                break;
-            }
-            self.deadlines.pop_front();
-            self.silence(ticket, Silence::Deadline, now);
-        }
-        if let Some(attempt) = self.gate.overdue(now) {
-            self.open_failed(attempt, random, now);
-        }
-        if let Some(link) = self.gate.link()
-            && self.pipeline.depth() > 0
-            && now.since(self.heard) >= SILENT_LINK
-        {
-            self.orders.close = Some(link);
-            self.closed(link, random, now);
-        }
+        self.take_in(ended, now);
     }
 
     /// Whether [`Worker::tick`] is needed.
     #[must_use]
     pub fn busy(&self) -> bool {
-        !self.deadlines.is_empty() || self.gate.is_opening() || self.pipeline.depth() > 0
+        self.link.next_check().is_some()
     }
 
-    /// The client has gone: nobody waits any more.
-    pub fn forget(&mut self, ticket: Ticket) {
-        let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
-        waiting.request = None;
-        if !waiting.holds_leases() {
-            self.waiting.remove(&ticket);
+    /// The client has gone: nobody waits for this any more.
+    pub fn forget(&mut self, ticket: Ticket, now: Moment) {
+        let Some(waiting) = self.waiting.remove(&ticket) else { return };
+        for asked in waiting.parts.iter().filter_map(|part| part.asked) {
+            let _ = self.link.abandon(asked);
         }
+        self.release_leases(waiting.claims, waiting.member, now);
     }
 
-    /// Gives back what a request held, one command a hash tag. When there is no link, leases end by
-    /// themselves at their lease time.
-    pub fn release(&mut self, lease: Lease) {
-        let parts = self.parts(&lease.claims);
-        for part in parts {
+    /// Gives back what a request took, one command a hash tag. Without a connection nothing is sent,
+    /// and leases end by themselves at their lease time.
+    pub fn release(&mut self, lease: Lease, now: Moment) {
+        for part in self.parts(&lease.claims) {
             let claims = part.claims.iter().filter_map(|index| lease.claims.get(*index));
             let part = Lease { claims: claims.cloned().collect(), member: lease.member.clone() };
-            self.last = self.last.wrapping_add(1);
-            self.gives.insert(self.last, part);
-            self.send_give(self.last, By::Sha);
+            let number = self.number();
+            self.gives.insert(number, part);
+            self.give(number, By::Sha, now);
         }
     }
 
@@ -335,38 +281,68 @@ impl<R> Worker<R> {
         mem::take(&mut self.events)
     }
 
-    /// Commands on the link whose reply is owed, and requests that wait.
+    /// Commands whose reply is owed, and requests that wait.
     #[must_use]
     pub fn depth(&self) -> (usize, usize) {
-        (self.pipeline.depth(), self.waiting.len())
+        (self.link.in_flight(), self.waiting.len())
     }
 }
 
 /// The private steps.
 impl<R> Worker<R> {
+    fn number(&mut self) -> u64 {
+        self.last = self.last.wrapping_add(1);
+        self.last
+    }
+
     /// What is asked in one command: a Redis Cluster wants one slot a command.
     fn parts(&self, claims: &[Claim]) -> Vec<Part> {
-        if self.split { by_tag(claims) } else { vec![Part::all(claims)] }
+        if self.split { by_tag(claims) } else { vec![Part::of((0..claims.len()).collect())] }
     }
 
-    /// Sends every part of a request that waits.
-    fn ask(&mut self, ticket: Ticket, now: Moment) {
-        let parts = self.waiting.get(&ticket).map_or(0, |waiting| waiting.parts.len());
-        for part in 0..parts {
-            self.ask_part(ticket, part, By::Sha, now);
+    /// Asks one part. `may_open`: this runs in a stream's own callback.
+    fn ask(&mut self, ticket: Ticket, index: usize, by: By, may_open: bool, now: Moment) {
+        let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
+        let Some(part) = waiting.parts.get_mut(index) else { return };
+        if !may_open && self.link.connection().is_none() {
+            return self.silence(ticket, Silence::Lost, now);
         }
+        let mut command = mem::take(&mut self.command);
+        command.clear();
+        let claims = part.claims.iter().filter_map(|index| waiting.claims.get(*index));
+        self.script.write(Mode::Take, by, claims, &waiting.member, &mut command);
+        let errand = Errand::Take(ticket, index, by);
+        match self.link.submit(errand, &command, waiting.deadline, now) {
+            Submitted::Send(connection, asked) => {
+                part.asked = Some(asked);
+                self.write(connection, &command);
+            }
+            Submitted::Open(attempt, asked) => {
+                part.asked = Some(asked);
+                self.orders.open = Some(attempt);
+            }
+            Submitted::Wait(asked) => part.asked = Some(asked),
+            Submitted::Refused(_, why) => self.silence(ticket, why, now),
+        }
+        self.command = command;
     }
 
-    fn ask_part(&mut self, ticket: Ticket, part: usize, by: By, now: Moment) {
-        let Some(link) = self.gate.link() else { return self.silence(ticket, Silence::NoLink, now) };
-        let Some(waiting) = self.waiting.get(&ticket) else { return };
-        let Some(asked) = waiting.parts.get(part) else { return };
-        if !self.pipeline.ask(Slot::Take(ticket, part, by)) {
-            return self.silence(ticket, Silence::Full, now);
+    /// Takes in what the link settled.
+    fn take_in(&mut self, ended: Vec<link::Settled<Errand>>, now: Moment) {
+        for link::Settled { ticket: errand, answer } in ended {
+            match (errand, answer) {
+                (Errand::Take(ticket, part, by), Ok(value)) => {
+                    self.replied(ticket, part, by, &value, now);
+                }
+                (Errand::Take(ticket, ..), Err(why)) => self.silence(ticket, why, now),
+                (Errand::Give(number, By::Sha), Ok(value)) if is_unknown_script(&value) => {
+                    self.give(number, By::Body, now);
+                }
+                (Errand::Give(number, _), _) => {
+                    self.gives.remove(&number);
+                }
+            }
         }
-        let claims = asked.claims.iter().filter_map(|index| waiting.claims.get(*index));
-        let (_, out) = self.orders.write.get_or_insert_with(|| (link, Vec::with_capacity(512)));
-        self.script.write(Mode::Take, by, claims, &waiting.member, out);
     }
 
     /// One part was answered.
@@ -380,10 +356,10 @@ impl<R> Worker<R> {
                     self.decided(ticket, now);
                 }
             }
-            // Unknown script: sent whole, once. The call that met it changed nothing.
+            // The call that met an unknown script changed nothing, so asking again counts once.
             Err(Unreadable::NoScript) if by == By::Sha => {
                 self.events.push(Event::ScriptSent);
-                self.ask_part(ticket, index, By::Body, now);
+                self.ask(ticket, index, By::Body, false, now);
             }
             Err(why) => self.silence(ticket, silence_of(&why), now),
         }
@@ -391,7 +367,8 @@ impl<R> Worker<R> {
 
     /// Every part was answered.
     fn decided(&mut self, ticket: Ticket, now: Moment) {
-        let Some(Waiting { request, claims, member, parts, since }) = self.waiting.remove(&ticket)
+        let Some(Waiting { request, claims, member, parts, since, .. }) =
+            self.waiting.remove(&ticket)
         else {
             return;
         };
@@ -400,7 +377,8 @@ impl<R> Worker<R> {
         let mut returned = Vec::new();
         for part in parts {
             let took = part.admits(&claims);
-            for (index, mut reading) in part.claims.into_iter().zip(part.readings.into_iter().flatten()) {
+            let answers = part.readings.into_iter().flatten();
+            for (index, mut reading) in part.claims.into_iter().zip(answers) {
                 let Some(claim) = claims.get(index) else { continue };
                 let goes_back = took && reading.admitted && (!allowed || claim.is_lease());
                 if goes_back {
@@ -416,15 +394,13 @@ impl<R> Worker<R> {
             }
         }
         let mut lease = (!returned.is_empty()).then_some(Lease { claims: returned, member });
-        // Another part refused, or nobody waits any more: it goes back at once, not at the end.
-        if !allowed || request.is_none() {
-            if let Some(lease) = lease.take() {
-                self.release(lease);
-            }
+        // Another part refused: what this one took goes back at once, not at the request's end.
+        if !allowed && let Some(lease) = lease.take() {
+            self.release(lease, now);
         }
-        let Some(request) = request else { return };
         let judged = claims.into_iter().zip(readings);
-        let judged = judged.filter_map(|(claim, reading)| Some(Judged { claim, reading: reading? }));
+        let judged =
+            judged.filter_map(|(claim, reading)| Some(Judged { claim, reading: reading? }));
         let verdict = Verdict { allowed, judged: judged.collect(), source: Source::Redis };
         let took = now.since(since);
         self.settled.push(Settled { request, outcome: Outcome::Verdict(verdict), lease, took });
@@ -432,56 +408,70 @@ impl<R> Worker<R> {
 
     /// A request gets no verdict. Ignored when it is settled already.
     fn silence(&mut self, ticket: Ticket, why: Silence, now: Moment) {
-        let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
-        let request = waiting.request.take();
-        let took = now.since(waiting.since);
-        // A reply that comes later may say that a lease was taken: only then it is still of interest.
-        if !matches!(why, Silence::Deadline) || !waiting.holds_leases() {
-            self.waiting.remove(&ticket);
+        let Some(waiting) = self.waiting.remove(&ticket) else { return };
+        for asked in waiting.parts.iter().filter_map(|part| part.asked) {
+            let _ = self.link.abandon(asked);
         }
-        if let Some(request) = request {
-            let outcome = Outcome::Silence(why);
-            self.settled.push(Settled { request, outcome, lease: None, took });
+        self.release_leases(waiting.claims, waiting.member, now);
+        self.settled.push(Settled {
+            request: waiting.request,
+            outcome: Outcome::Silence(why),
+            lease: None,
+            took: now.since(waiting.since),
+        });
+    }
+
+    /// Leases that a request may have taken without anybody knowing. Redis answers in order, so the
+    /// give-back comes after the take even when that is still on its way.
+    fn release_leases(&mut self, claims: Vec<Claim>, member: Member, now: Moment) {
+        let claims: Vec<Claim> = claims.into_iter().filter(Claim::is_lease).collect();
+        if !claims.is_empty() {
+            self.release(Lease { claims, member }, now);
         }
     }
 
-    fn empty_room(&mut self, why: Silence, now: Moment) {
-        for ticket in mem::take(&mut self.room) {
-            self.silence(ticket, why, now);
-        }
-    }
-
-    fn send_give(&mut self, number: u64, by: By) {
-        let (Some(link), Some(lease)) = (self.gate.link(), self.gives.get(&number)) else { return };
-        if self.pipeline.ask(Slot::Give(number, by)) {
-            let (_, out) = self.orders.write.get_or_insert_with(|| (link, Vec::with_capacity(512)));
-            self.script.write(Mode::Give, by, lease.claims.iter(), &lease.member, out);
-        } else {
+    fn give(&mut self, number: u64, by: By, now: Moment) {
+        let Some(lease) = self.gives.get(&number) else { return };
+        if self.link.connection().is_none() {
             self.gives.remove(&number);
+            return;
+        }
+        let mut command = mem::take(&mut self.command);
+        command.clear();
+        self.script.write(Mode::Give, by, lease.claims.iter(), &lease.member, &mut command);
+        // Nobody waits for it, so it may take as long as a connection is given to answer at all.
+        let deadline = now.plus(Micros::from_secs(60));
+        match self.link.submit(Errand::Give(number, by), &command, deadline, now) {
+            Submitted::Send(connection, _) => self.write(connection, &command),
+            Submitted::Wait(_) => {}
+            Submitted::Open(..) | Submitted::Refused(..) => {
+                self.gives.remove(&number);
+            }
+        }
+        self.command = command;
+    }
+
+    fn write(&mut self, connection: Connection, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        match &mut self.orders.write {
+            Some((to, out)) if *to == connection => out.extend_from_slice(bytes),
+            write => *write = Some((connection, bytes.to_vec())),
         }
     }
 
-    /// A give-back was answered.
-    fn given(&mut self, number: u64, by: By, value: &Value) {
-        let unknown = script::is_no_script(value);
-        if unknown && by == By::Sha {
-            self.send_give(number, By::Body);
-        } else {
-            self.gives.remove(&number);
+    fn lost(&mut self, connection: Connection, why: Silence) {
+        self.events.push(Event::LinkLost(why));
+        if self.orders.write.as_ref().is_some_and(|(to, _)| *to == connection) {
+            self.orders.write = None;
         }
-    }
-}
-
-impl<R> Waiting<R> {
-    fn holds_leases(&self) -> bool {
-        self.claims.iter().any(Claim::is_lease)
     }
 }
 
 impl Part {
-    /// One part for all claims.
-    fn all(claims: &[Claim]) -> Self {
-        Self { claims: (0..claims.len()).collect(), readings: None }
+    const fn of(claims: Vec<usize>) -> Self {
+        Self { claims, asked: None, readings: None }
     }
 
     /// Whether the script took what this part asked for: no enforced claim of it was refused.
@@ -492,15 +482,26 @@ impl Part {
     }
 }
 
-/// One part a hash tag, in the order in which the tags first come: in a Redis Cluster one command
-/// reaches one slot.
+/// One part a hash tag, in the order in which the tags first come.
 fn by_tag(claims: &[Claim]) -> Vec<Part> {
     let mut parts: Vec<(&str, Part)> = Vec::new();
     for (index, claim) in claims.iter().enumerate() {
         match parts.iter_mut().find(|(tag, _)| *tag == claim.tag()) {
             Some((_, part)) => part.claims.push(index),
-            None => parts.push((claim.tag(), Part { claims: vec![index], readings: None })),
+            None => parts.push((claim.tag(), Part::of(vec![index]))),
         }
     }
     parts.into_iter().map(|(_, part)| part).collect()
+}
+
+fn is_unknown_script(value: &Value) -> bool {
+    matches!(value, Value::Error(text) if ErrorKind::of(text) == ErrorKind::NoScript)
+}
+
+fn silence_of(why: &Unreadable) -> Silence {
+    match why {
+        Unreadable::NoScript => Silence::Refused(ErrorKind::NoScript),
+        Unreadable::Error(text) => Silence::Refused(ErrorKind::of(text.as_bytes())),
+        Unreadable::Malformed => Silence::Garbage,
+    }
 }

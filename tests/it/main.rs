@@ -1,1 +1,5 @@
 //! One integration binary: everything that is seen from outside a module.
+
+mod reply;
+mod reply_fields;
+mod reply_merge;
