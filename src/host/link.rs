@@ -9,6 +9,7 @@ use super::{
     clock,
     shared::{self, Place, Shared},
 };
+use crate::redis::gate::{Attempt, Connection};
 use proxy_wasm::{
     traits::{Context, StreamContext},
     types::Action,
@@ -68,7 +69,7 @@ impl Link {
             return self.close();
         };
         if calls::drain_buffer(BufferType::DownstreamData, size).is_err()
-            || !shared.worker.borrow_mut().opened(attempt, self.id, clock::now())
+            || !shared.worker.borrow_mut().opened(attempt, Connection(self.id), clock::now())
         {
             return self.close();
         }
@@ -85,7 +86,7 @@ impl Context for Link {
 
     fn on_done(&mut self) -> bool {
         if let State::Up(shared) = std::mem::replace(&mut self.state, State::Over) {
-            shared.worker.borrow_mut().closed(self.id, clock::random_u64(), clock::now());
+            shared.worker.borrow_mut().closed(Connection(self.id), clock::now());
             shared.ring();
         }
         true
@@ -110,9 +111,10 @@ impl StreamContext for Link {
         let drained = calls::drain_buffer(BufferType::UpstreamData, size);
         let State::Up(shared) = &self.state else { return Action::Continue };
         let shared = Rc::clone(shared);
-        let read = shared.worker.borrow_mut().received(&bytes, clock::now());
-        if drained.is_err() || read.is_err() {
-            shared.worker.borrow_mut().closed(self.id, clock::random_u64(), clock::now());
+        let connection = Connection(self.id);
+        let keep = shared.worker.borrow_mut().received(connection, &bytes, clock::now());
+        if drained.is_err() || !keep {
+            shared.worker.borrow_mut().closed(connection, clock::now());
             self.close();
         }
         let _ = shared.carry_out(Place::Link(self.id));
@@ -121,9 +123,9 @@ impl StreamContext for Link {
 }
 
 /// The opening root's id and attempt, from `POST /aforo/ROOT/ATTEMPT HTTP/1.1`.
-fn opener(head: &[u8]) -> Option<(u32, u32)> {
+fn opener(head: &[u8]) -> Option<(u32, Attempt)> {
     let line = head.split(|byte| *byte == b'\r').next()?;
     let path = std::str::from_utf8(line).ok()?.split(' ').nth(1)?;
     let (root, attempt) = path.strip_prefix("/aforo/")?.split_once('/')?;
-    Some((root.parse().ok()?, attempt.parse().ok()?))
+    Some((root.parse().ok()?, Attempt(attempt.parse().ok()?)))
 }

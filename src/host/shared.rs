@@ -8,6 +8,7 @@ use super::{
 use crate::{
     decide::{self, Conclusion},
     policy::Policy,
+    redis::gate::Attempt,
     reply::{Refusal, RequestKind},
     verdict::Verdict,
     worker::{Event, Lease, Outcome, Settled, Ticket, Worker},
@@ -59,7 +60,7 @@ pub struct Shared {
     /// What streams hold until they end.
     leases: RefCell<HashMap<u32, Lease>>,
     /// The opening call under way, and its attempt.
-    opening: Cell<Option<(u32, u32)>>,
+    opening: Cell<Option<(u32, Attempt)>>,
     bell: u32,
     rung: Cell<bool>,
     ticking: Cell<bool>,
@@ -79,7 +80,7 @@ pub fn opening_ended(token: u32) {
             continue;
         };
         shared.opening.set(None);
-        shared.worker.borrow_mut().open_failed(attempt, clock::random_u64(), clock::now());
+        shared.worker.borrow_mut().open_failed(attempt, clock::now());
         shared.ring();
     }
 }
@@ -98,7 +99,7 @@ impl Shared {
         let bell = calls::register_queue(&name).ok()?;
         let shared = Rc::new(Self {
             root,
-            worker: RefCell::new(Worker::new(&policy.redis)),
+            worker: RefCell::new(Worker::new(&policy.redis, clock::random_u64())),
             policy,
             shown: RefCell::default(),
             leases: RefCell::default(),
@@ -123,13 +124,12 @@ impl Shared {
     pub fn heard_bell(&self) {
         while calls::answer_ring(self.bell) {}
         self.rung.set(false);
-        self.worker.borrow_mut().flush_room(clock::now());
         self.carry_out(Place::Root(self.root));
     }
 
     /// The root's tick.
     pub fn tick(&self) {
-        self.worker.borrow_mut().tick(clock::random_u64(), clock::now());
+        self.worker.borrow_mut().tick(clock::now());
         self.carry_out(Place::Root(self.root));
         if !self.worker.borrow().busy() {
             self.ticking.set(false);
@@ -181,16 +181,16 @@ impl Shared {
     fn obey(&self, place: Place) {
         let orders = self.worker.borrow_mut().orders();
         if let Some((link, bytes)) = orders.write {
-            let sent = calls::act_for(link)
+            let sent = calls::act_for(link.0)
                 .and_then(|()| calls::append_buffer(BufferType::DownstreamData, &bytes))
                 .and_then(|()| calls::resume_downstream());
             let _ = calls::act_for(place.id());
             if sent.is_err() {
-                self.worker.borrow_mut().closed(link, clock::random_u64(), clock::now());
+                self.worker.borrow_mut().closed(link, clock::now());
             }
         }
         if let Some(link) = orders.close {
-            if calls::act_for(link).is_ok() {
+            if calls::act_for(link.0).is_ok() {
                 let _ = calls::close_downstream();
             }
             let _ = calls::act_for(place.id());
@@ -201,8 +201,8 @@ impl Shared {
     }
 
     /// Opens a link. Its filter's callbacks may run inside this call.
-    fn open(&self, attempt: u32) {
-        let path = format!("/aforo/{}/{attempt}", self.root);
+    fn open(&self, attempt: Attempt) {
+        let path = format!("/aforo/{}/{}", self.root, attempt.0);
         match calls::open_call(&self.policy.redis.cluster, &path) {
             Ok(token) => self.opening.set(Some((token, attempt))),
             Err(why) => {
@@ -210,7 +210,7 @@ impl Shared {
                     "aforo: cannot open the link: the cluster \"{}\" {}", self.policy.redis.cluster,
                     if why.0 == 2 { "is not known to this Envoy" } else { "has no host" },
                 ));
-                self.worker.borrow_mut().open_failed(attempt, clock::random_u64(), clock::now());
+                self.worker.borrow_mut().open_failed(attempt, clock::now());
             }
         }
     }
@@ -237,7 +237,7 @@ impl Shared {
         // An error means that its client has gone and its stream with it.
         if calls::act_for(settled.request.id).is_err() {
             if let Some(lease) = settled.lease {
-                self.worker.borrow_mut().release(lease);
+                self.worker.borrow_mut().release(lease, clock::now());
             }
             return;
         }
@@ -257,10 +257,10 @@ impl Shared {
     /// A stream is over.
     pub fn ended(&self, id: u32, ticket: Option<Ticket>) {
         let Some(ticket) = ticket else { return };
-        self.worker.borrow_mut().forget(ticket);
+        self.worker.borrow_mut().forget(ticket, clock::now());
         self.shown.borrow_mut().remove(&id);
         if let Some(lease) = self.leases.borrow_mut().remove(&id) {
-            self.worker.borrow_mut().release(lease);
+            self.worker.borrow_mut().release(lease, clock::now());
         }
         self.obey(Place::Stream(id));
     }
@@ -270,11 +270,13 @@ impl Shared {
         for event in self.worker.borrow_mut().events() {
             match event {
                 Event::LinkUp => calls::log(LogLevel::Info, "aforo: the link to Redis is up"),
-                Event::LinkLost => calls::log(LogLevel::Warn, "aforo: the link to Redis is lost"),
-                Event::LinkFailed(attempt) => calls::log(
+                Event::LinkLost(why) => calls::log(
                     LogLevel::Warn,
-                    &format!("aforo: the link to Redis did not open (attempt {attempt})"),
+                    &format!("aforo: the link to Redis is lost: {}", why.label()),
                 ),
+                Event::LinkFailed => {
+                    calls::log(LogLevel::Warn, "aforo: the link to Redis did not open");
+                }
                 Event::ScriptSent => {
                     calls::log(LogLevel::Info, "aforo: Redis did not know the script; it was sent");
                 }

@@ -2,6 +2,7 @@
 
 pub mod error;
 pub mod gate;
+pub mod link;
 pub mod pipeline;
 pub mod resp;
 pub mod room;

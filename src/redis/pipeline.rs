@@ -80,7 +80,7 @@ impl<T> Pipeline<T> {
     }
 
     /// Gives up every question whose deadline is `now` or earlier, and hands out their tickets.
-    pub fn expire(&mut self, now: Moment, expired: &mut Vec<T>) {
+    pub fn expire(&mut self, now: Moment, mut expired: impl FnMut(T)) {
         if self.soonest().is_none_or(|soonest| soonest > now) {
             return;
         }
@@ -90,8 +90,10 @@ impl<T> Pipeline<T> {
                 continue;
             }
             if slot.deadline <= now {
-                expired.extend(slot.ticket.take());
                 self.waiting = self.waiting.saturating_sub(1);
+                if let Some(ticket) = slot.ticket.take() {
+                    expired(ticket);
+                }
             } else {
                 let soonest = self.soonest.map_or(slot.deadline, |s| s.min(slot.deadline));
                 self.soonest = Some(soonest);
@@ -108,13 +110,13 @@ impl<T> Pipeline<T> {
     pub fn receive(
         &mut self,
         mut bytes: &[u8],
-        replies: &mut Vec<(T, Value)>,
+        mut reply: impl FnMut(T, Value),
     ) -> Result<(), Violation> {
         while let Some(value) = self.reader.read(&mut bytes)? {
             let slot = self.slots.pop_front().ok_or(Violation::Unasked)?;
             if let Some(ticket) = slot.ticket {
                 self.waiting = self.waiting.saturating_sub(1);
-                replies.push((ticket, value));
+                reply(ticket, value);
             }
         }
         if self.slots.is_empty() && self.reader.is_inside_a_reply() {
@@ -168,13 +170,15 @@ mod tests {
 
     fn receive(pipeline: &mut Pipeline<u64>, bytes: &[u8]) -> Vec<(u64, Value)> {
         let mut replies = Vec::new();
-        pipeline.receive(bytes, &mut replies).unwrap();
+        pipeline
+            .receive(bytes, |ticket, value| replies.push((ticket, value)))
+            .unwrap();
         replies
     }
 
     fn expire(pipeline: &mut Pipeline<u64>, now: u64) -> Vec<u64> {
         let mut expired = Vec::new();
-        pipeline.expire(Moment(now), &mut expired);
+        pipeline.expire(Moment(now), |ticket| expired.push(ticket));
         expired
     }
 
@@ -220,9 +224,9 @@ mod tests {
     #[test]
     fn a_reply_nobody_asked_for_is_seen_at_its_first_byte() {
         let mut pipeline = asked(1);
-        let mut replies = Vec::new();
-        let end = pipeline.receive(b":1\r\n-ERR max number", &mut replies);
-        assert_eq!((replies.len(), end), (1, Err(Violation::Unasked)));
+        let mut replies = 0;
+        let end = pipeline.receive(b":1\r\n-ERR max number", |_, _| replies += 1);
+        assert_eq!((replies, end), (1, Err(Violation::Unasked)));
     }
 
     #[test]
@@ -267,13 +271,14 @@ mod tests {
                     }
                     Act::Abandon(number) => left.extend(pipeline.abandon(number)),
                     Act::Expire => {
-                        pipeline.expire(now, &mut left);
+                        pipeline.expire(now, |ticket| left.push(ticket));
                         prop_assert!(pipeline.soonest().is_none_or(|soonest| soonest > now));
                     }
                     Act::Reply(bytes) => {
                         let bytes = wire.drain(..bytes.min(wire.len())).collect::<Vec<u8>>();
                         let mut replies = Vec::new();
-                        prop_assert_eq!(pipeline.receive(&bytes, &mut replies), Ok(()));
+                        let read = pipeline.receive(&bytes, |t, value| replies.push((t, value)));
+                        prop_assert_eq!(read, Ok(()));
                         for (ticket, value) in replies {
                             prop_assert_eq!(value, Value::Integer(ticket as i64));
                             left.push(ticket);
