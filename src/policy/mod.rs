@@ -1,1 +1,189 @@
-//! The policy: raw serde structs, checked into types that cannot be wrong.
+//! The policy: JSON, checked at one border into types that cannot be wrong.
+//!
+//! [`Policy::from_json`] reads the whole file, reports every error with its place, and gives a policy
+//! only when there was none. Each section has its reader; all of them use [`field`] to read and
+//! [`findings`] to report. Nothing here looks at a request: that is [`crate::rules`].
+
+pub mod cost;
+pub mod field;
+pub mod findings;
+pub mod key;
+pub mod limit;
+pub mod node;
+pub mod outage;
+pub mod rate;
+pub mod redis;
+pub mod reply;
+pub mod secret;
+pub mod terms;
+
+pub use findings::{Error, Errors, Warning};
+pub use limit::{Limit, Mode};
+pub use outage::Outage;
+pub use redis::{Link, Redis, Topology};
+pub use secret::Secret;
+
+use field::Field;
+use findings::{Findings, Path};
+use key::Context;
+use node::Node;
+
+use crate::rules::identity::Hasher;
+
+/// The fields of a policy.
+pub const FIELDS: &[&str] = &[
+    "domain",
+    "redis",
+    "outage",
+    "reply",
+    "hash_key",
+    "ipv6_prefix",
+    "jwt_payload",
+    "limits",
+];
+
+/// Most bytes of a policy.
+pub const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Most limits of a policy.
+pub const MAX_LIMITS: usize = 10_000;
+/// Leading bits of an IPv6 address that count, unless the policy says otherwise: one customer's
+/// network.
+pub const DEFAULT_IPV6_PREFIX: u8 = 64;
+
+/// Where Envoy's `jwt_authn` keeps the verified payload, unless the policy says otherwise: what Istio
+/// writes there.
+pub const DEFAULT_JWT_PAYLOAD: &str = "payload";
+
+/// A checked policy.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Policy {
+    /// How the filter reaches Redis.
+    pub redis: Redis,
+    /// What a request gets when Redis does not answer.
+    pub outage: Outage,
+    /// What the answer shows.
+    pub reply: reply::Reply,
+    /// The limits, in the file's order. Never empty.
+    pub limits: Vec<Limit>,
+    /// What every key begins with, up to its tag: `PREFIX:` or `PREFIX:DOMAIN:`.
+    pub key_head: String,
+    /// Hashes values that are secret or long.
+    pub hasher: Hasher,
+}
+
+impl Policy {
+    /// Reads a policy.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, each with its place; for text that is no JSON, the line and
+    /// column.
+    pub fn from_json(json: &[u8]) -> Result<(Self, Vec<Warning>), Errors> {
+        let mut findings = Findings::default();
+        let policy = parse(json, &mut findings).and_then(|node| read(&node, &mut findings));
+        match policy {
+            Some(policy) => Ok((policy, findings.finish()?)),
+            None => {
+                if !findings.refused() {
+                    // A reader that gives nothing has said why; if one forgot, say at least this.
+                    findings.error(&Path::default(), "something unreadable", "a policy");
+                }
+                Err(findings.into_errors())
+            }
+        }
+    }
+}
+
+fn parse(json: &[u8], findings: &mut Findings) -> Option<Node> {
+    let root = Path::default();
+    if json.len() > MAX_BYTES {
+        findings.error(
+            &root,
+            format!("{} bytes", json.len()),
+            format!("at most {MAX_BYTES} bytes"),
+        );
+        return None;
+    }
+    // Editors of one system put a byte order mark in front.
+    let json = json.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(json);
+    if json.trim_ascii().is_empty() {
+        findings.error(&root, "nothing", "a policy with at least one limit");
+        return None;
+    }
+    match serde_json::from_slice::<Node>(json) {
+        Ok(node) => Some(node),
+        Err(error) => {
+            findings.error(&root, error.to_string(), "JSON");
+            None
+        }
+    }
+}
+
+fn read(node: &Node, findings: &mut Findings) -> Option<Policy> {
+    let root = Field {
+        node,
+        path: Path::default(),
+    };
+    if matches!(node, Node::Null) {
+        return root.refuse("a policy with at least one limit", findings);
+    }
+    node.refuse_repeated(&root.path, findings);
+    let table = root.table(FIELDS, findings)?;
+    let domain = table
+        .get("domain")
+        .map(|field| field.name(findings).unwrap_or_default());
+    let redis = redis::read(table.get("redis"), findings);
+    let outage = table
+        .get("outage")
+        .and_then(|field| outage::read(&field, findings));
+    let reply = reply::read(table.get("reply"), findings);
+    let hash_key = table
+        .get("hash_key")
+        .and_then(|field| field.secret(16..=1_024, findings))
+        .map(Secret::new);
+    let context = Context {
+        ipv6_prefix: limit::read_ipv6_prefix(&table, findings).unwrap_or(DEFAULT_IPV6_PREFIX),
+        jwt_payload: table
+            .get("jwt_payload")
+            .and_then(|field| field.text(findings))
+            .unwrap_or(DEFAULT_JWT_PAYLOAD),
+        secret: None,
+    };
+    let limits = read_limits(table.require("limits", findings)?, context, findings)?;
+    let key_head = match domain {
+        Some(domain) => format!("{}:{domain}:", redis.prefix),
+        None => format!("{}:", redis.prefix),
+    };
+    Some(Policy {
+        redis,
+        outage: outage.unwrap_or_default(),
+        reply,
+        limits,
+        key_head,
+        hasher: Hasher::new(hash_key.as_ref()),
+    })
+}
+
+fn read_limits(
+    field: Field<'_>,
+    context: Context<'_>,
+    findings: &mut Findings,
+) -> Option<Vec<Limit>> {
+    let fields = field.list(1..=MAX_LIMITS, findings)?;
+    let mut names = std::collections::HashMap::new();
+    let mut limits = Vec::with_capacity(fields.len());
+    for (i, field) in fields.iter().enumerate() {
+        let Some(limit) = limit::read(field, context, findings) else {
+            continue;
+        };
+        if let Some(first) = names.insert(limit.name.clone(), i) {
+            findings.error(
+                &field.path.field("name"),
+                format!("{:?} again", limit.name),
+                format!("a name of its own; limits[{first}] has this one"),
+            );
+        }
+        limits.push(limit);
+    }
+    (!limits.is_empty()).then_some(limits)
+}

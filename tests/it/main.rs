@@ -3,3 +3,4 @@
 mod reply;
 mod reply_fields;
 mod reply_merge;
+mod policy;

@@ -1,0 +1,202 @@
+//! What a client is admitted: a rate with its algorithm, everything, or nothing.
+
+use super::{
+    field::{Field, Table},
+    findings::Findings,
+    rate::{self, Rate},
+};
+use crate::algorithm::{Algorithm, Align, Kind, Parameters};
+
+/// What a client is admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Terms {
+    /// As much as the algorithm says.
+    Limited(Tier),
+    /// Everything: the limit is not asked.
+    Unlimited,
+    /// Nothing: the request is refused and nothing is asked.
+    Deny,
+}
+
+/// One algorithm with its numbers, and the end of the keys of its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tier {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// `:NAME:ALGORITHM`, what follows the tag in the key.
+    pub tail: String,
+}
+
+/// What the limit says for all its clients, under which plans and overrides say their own.
+#[derive(Clone, Debug)]
+pub struct Base {
+    name: String,
+    kind: Kind,
+    burst: Option<u64>,
+    align: Option<Align>,
+    lease: Option<crate::units::Micros>,
+}
+
+/// Reads the numbers of a limit: `rate`, `burst`, `align`, `lease`.
+pub fn read(
+    table: &Table<'_>,
+    name: &str,
+    kind: Option<Kind>,
+    findings: &mut Findings,
+) -> Option<Terms> {
+    let rate_field = table.require("rate", findings);
+    let burst = optional(table, "burst", findings, |field, findings| {
+        field.integer(0..=u64::MAX, findings)
+    });
+    let align = optional(table, "align", findings, read_align);
+    let lease = optional(table, "lease", findings, |field, findings| {
+        field.span(
+            crate::units::Micros(0)..=crate::units::Micros(u64::MAX),
+            findings,
+        )
+    });
+    let kind = kind?;
+    let rate_field = rate_field?;
+    let rate = read_rate(&rate_field, kind, findings);
+    let base = Base {
+        name: name.to_owned(),
+        kind,
+        burst: burst?,
+        align: align?,
+        lease: lease?,
+    };
+    base.terms(rate?, None, table, &rate_field, findings)
+}
+
+impl Base {
+    /// The checked terms of one rate and, where given, its own burst. `table` is where the limit's
+    /// own numbers stand, `rate_field` where the rate stands.
+    fn terms(
+        &self,
+        rate: Rate,
+        burst: Option<u64>,
+        table: &Table<'_>,
+        rate_field: &Field<'_>,
+        findings: &mut Findings,
+    ) -> Option<Terms> {
+        let parameters = Parameters {
+            kind: self.kind,
+            count: rate.count,
+            window: rate.window,
+            burst: burst.or(self.burst),
+            align: self.align,
+            lease: self.lease,
+        };
+        match Algorithm::new(parameters) {
+            Ok(algorithm) => {
+                let tail = format!(":{}:{}", self.name, algorithm.key_part());
+                Some(Terms::Limited(Tier { algorithm, tail }))
+            }
+            Err(bad) => {
+                let path = match bad.field {
+                    "rate" => rate_field.path.clone(),
+                    other => table.path.field(other),
+                };
+                findings.error(&path, bad.found, bad.accepted);
+                None
+            }
+        }
+    }
+}
+
+/// Reads a rate and judges its shape by the algorithm.
+fn read_rate(field: &Field<'_>, kind: Kind, findings: &mut Findings) -> Option<Rate> {
+    use super::node::Node;
+    let rate = match field.node {
+        Node::Text(text) => rate::rate(text),
+        Node::Integer(count) => u64::try_from(*count).ok().map(|count| Rate {
+            count,
+            window: None,
+        }),
+        _ => None,
+    };
+    let in_flight = kind == Kind::Concurrency;
+    match rate.filter(|rate| rate.window.is_none() == in_flight) {
+        Some(rate) => Some(rate),
+        None if in_flight => field.refuse(rate::ACCEPTED_IN_FLIGHT, findings),
+        None => field.refuse(rate::ACCEPTED, findings),
+    }
+}
+
+/// Reads `align`: how the windows of `fixed-window` are laid.
+fn read_align(field: &Field<'_>, findings: &mut Findings) -> Option<Align> {
+    let text = match field.node {
+        super::node::Node::Text(text) => text.as_str(),
+        _ => "",
+    };
+    let align = match text {
+        "first-hit" => Some(Align::FirstHit),
+        _ => text.strip_prefix("utc").and_then(offset).map(Align::Clock),
+    };
+    align.or_else(|| {
+        field.refuse(
+            "first-hit, utc, or utc with an offset such as utc+2 or utc-03:30",
+            findings,
+        )
+    })
+}
+
+/// Minutes east of Greenwich, `-14:00` to `+14:00`; nothing is no offset.
+fn offset(text: &str) -> Option<i16> {
+    if text.is_empty() {
+        return Some(0);
+    }
+    let sign = match text.get(..1)? {
+        "+" => 1,
+        "-" => -1,
+        _ => return None,
+    };
+    let (hours, minutes) = text
+        .get(1..)?
+        .split_once(':')
+        .unwrap_or((text.get(1..)?, "00"));
+    if hours.len() > 2 || minutes.len() != 2 {
+        return None;
+    }
+    let (hours, minutes) = (rate::integer(hours)?, rate::integer(minutes)?);
+    let total = hours
+        .checked_mul(60)?
+        .checked_add(minutes)
+        .filter(|total| *total <= 14 * 60)?;
+    (minutes < 60).then(|| i16::try_from(total).ok()?.checked_mul(sign))?
+}
+
+/// `Some(None)` when the field was left out, `None` when it was refused.
+fn optional<'a, T>(
+    table: &Table<'a>,
+    name: &str,
+    findings: &mut Findings,
+    read: impl Fn(&Field<'a>, &mut Findings) -> Option<T>,
+) -> Option<Option<T>> {
+    match table.get(name) {
+        None => Some(None),
+        Some(field) => read(&field, findings).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_minutes_east() {
+        for (text, minutes) in [
+            ("", Some(0)),
+            ("+2", Some(120)),
+            ("-03:30", Some(-210)),
+            ("+14:00", Some(840)),
+            ("+14:01", None),
+            ("+1:60", None),
+            ("2", None),
+            ("+", None),
+            ("+é", None),
+        ] {
+            assert_eq!(offset(text), minutes, "{text}");
+        }
+    }
+}

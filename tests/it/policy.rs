@@ -1,0 +1,5 @@
+//! Policies: what loads, what is refused with which words, and what is selected.
+
+mod facts;
+mod load;
+mod select;
