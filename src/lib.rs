@@ -37,6 +37,7 @@ pub mod redis;
 pub mod reply;
 pub mod request;
 pub mod rules;
+pub mod stats;
 pub mod units;
 pub mod verdict;
 pub mod worker;
