@@ -1,8 +1,7 @@
 //! From what came of a request to what its client gets. The host carries it out and adds nothing.
 
 use crate::{
-    outage,
-    policy::Policy,
+    policy::{Outage, Policy},
     reply::{self, Circumstances, Edit, Fields, Refusal},
     units::Moment,
     verdict::Verdict,
@@ -27,11 +26,9 @@ pub fn conclude(policy: &Policy, outcome: Outcome, circumstances: Circumstances)
             let names = |limit| policy.limit_name(limit);
             Conclusion::Refuse(reply::refusal(&policy.reply, &names, &verdict, circumstances))
         }
-        Outcome::Silence(why) => match outage::leave(policy.outage, why) {
-            outage::Leave::Forward => Conclusion::Forward(None),
-            outage::Leave::Refuse => {
-                Conclusion::Refuse(reply::outage_refusal(&policy.reply, circumstances))
-            }
+        Outcome::Silence(_) => match policy.outage {
+            Outage::Allow | Outage::Local => Conclusion::Forward(None),
+            Outage::Deny => Conclusion::Refuse(reply::outage_refusal(&policy.reply, circumstances)),
         },
     }
 }

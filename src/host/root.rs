@@ -6,7 +6,7 @@ use super::{
     link::Link,
     shared::Shared,
 };
-use crate::policy::Policy;
+use crate::policy::{Policy, encoding};
 use proxy_wasm::{
     traits::{Context, HttpContext, RootContext, StreamContext},
     types::ContextType,
@@ -52,6 +52,7 @@ impl RootContext for Root {
     /// Reads the configuration. `false` makes Envoy refuse it, and keep what it had.
     fn on_configure(&mut self, size: usize) -> bool {
         let bytes = calls::buffer(BufferType::PluginConfiguration, 0, size).unwrap_or_default();
+        let bytes = encoding::json_text(&bytes);
         if is_link(&bytes) {
             self.role = Role::Link;
             return true;

@@ -5,6 +5,7 @@
 //! [`findings`] to report. Nothing here looks at a request: that is [`crate::rules`].
 
 pub mod cost;
+pub mod encoding;
 pub mod field;
 pub mod findings;
 pub mod key;
@@ -63,7 +64,7 @@ pub struct Policy {
     /// What a request gets when Redis does not answer.
     pub outage: Outage,
     /// What the answer shows.
-    pub reply: reply::Reply,
+    pub reply: crate::reply::Settings,
     /// The limits, in the file's order. Never empty.
     pub limits: Vec<Limit>,
     /// What every key begins with, up to its tag: `PREFIX:` or `PREFIX:DOMAIN:`.
@@ -73,6 +74,12 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The name of the limit at an index; nothing for an index out of range.
+    #[must_use]
+    pub fn limit_name(&self, index: usize) -> &str {
+        self.limits.get(index).map_or("", |limit| limit.name.as_str())
+    }
+
     /// Reads a policy.
     ///
     /// # Errors
@@ -136,7 +143,7 @@ fn read(node: &Node, findings: &mut Findings) -> Option<Policy> {
     let outage = table
         .get("outage")
         .and_then(|field| outage::read(&field, findings));
-    let reply = reply::read(table.get("reply"), findings);
+    let _written = reply::read(table.get("reply"), findings);
     let hash_key = table
         .get("hash_key")
         .and_then(|field| field.secret(16..=1_024, findings))
@@ -157,7 +164,7 @@ fn read(node: &Node, findings: &mut Findings) -> Option<Policy> {
     Some(Policy {
         redis,
         outage: outage.unwrap_or_default(),
-        reply,
+        reply: crate::reply::Settings::default(),
         limits,
         key_head,
         hasher: Hasher::new(hash_key.as_ref()),

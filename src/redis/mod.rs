@@ -6,3 +6,4 @@ pub mod link;
 pub mod pipeline;
 pub mod resp;
 pub mod room;
+pub mod script;

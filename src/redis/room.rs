@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(room.soonest(), Some(Moment(10)));
         let mut expired = Vec::new();
         room.expire(Moment(9), |ticket| expired.push(ticket));
-        assert_eq!(expired, []);
+        assert!(expired.is_empty());
         room.expire(Moment(19), |ticket| expired.push(ticket));
         assert_eq!(expired, [2, 5]);
         assert_eq!((room.abandon(3), room.abandon(3)), (Some(3), None));
