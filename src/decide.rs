@@ -24,7 +24,12 @@ pub fn conclude(policy: &Policy, outcome: Outcome, circumstances: Circumstances)
         Outcome::Verdict(verdict) if verdict.allowed => Conclusion::Forward(Some(verdict)),
         Outcome::Verdict(verdict) => {
             let names = |limit| policy.limit_name(limit);
-            Conclusion::Refuse(reply::refusal(&policy.reply, &names, &verdict, circumstances))
+            Conclusion::Refuse(reply::refusal(
+                &policy.reply,
+                &names,
+                &verdict,
+                circumstances,
+            ))
         }
         Outcome::Silence(_) => match policy.outage {
             Outage::Allow | Outage::Local => Conclusion::Forward(None),

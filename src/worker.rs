@@ -137,8 +137,11 @@ impl<R> Worker<R> {
             greeting = greeting.auth(redis.username.as_deref(), password.reveal());
         }
         let split = redis.topology == Topology::Cluster;
-        let settings =
-            link::Settings { greeting, reconnect_on_errors: !split, ..link::Settings::default() };
+        let settings = link::Settings {
+            greeting,
+            reconnect_on_errors: !split,
+            ..link::Settings::default()
+        };
         Self {
             script: Script::production(),
             timeout: redis.timeout,
@@ -168,7 +171,14 @@ impl<R> Worker<R> {
         let count = parts.len();
         let member = Member::new(random);
         let deadline = now.plus(self.timeout);
-        let waiting = Waiting { request, claims, member, parts, since: now, deadline };
+        let waiting = Waiting {
+            request,
+            claims,
+            member,
+            parts,
+            since: now,
+            deadline,
+        };
         self.waiting.insert(ticket, waiting);
         for part in 0..count {
             self.ask(ticket, part, By::Sha, true, now);
@@ -192,7 +202,9 @@ impl<R> Worker<R> {
     #[must_use]
     pub fn opened(&mut self, attempt: Attempt, connection: Connection, now: Moment) -> bool {
         let (mut out, mut ended) = (Vec::new(), Vec::new());
-        let flow = self.link.opened(attempt, connection, now, &mut out, &mut ended);
+        let flow = self
+            .link
+            .opened(attempt, connection, now, &mut out, &mut ended);
         self.write(connection, &out);
         self.take_in(ended, now);
         let accepted = flow == Flow::Keep;
@@ -206,7 +218,9 @@ impl<R> Worker<R> {
     #[must_use]
     pub fn received(&mut self, connection: Connection, bytes: &[u8], now: Moment) -> bool {
         let (mut out, mut ended) = (Vec::new(), Vec::new());
-        let flow = self.link.received(connection, bytes, now, &mut out, &mut ended);
+        let flow = self
+            .link
+            .received(connection, bytes, now, &mut out, &mut ended);
         self.write(connection, &out);
         if let Flow::Close(why) = flow {
             self.lost(connection, why);
@@ -247,7 +261,9 @@ impl<R> Worker<R> {
 
     /// The client has gone: nobody waits for this any more.
     pub fn forget(&mut self, ticket: Ticket, now: Moment) {
-        let Some(waiting) = self.waiting.remove(&ticket) else { return };
+        let Some(waiting) = self.waiting.remove(&ticket) else {
+            return;
+        };
         for asked in waiting.parts.iter().filter_map(|part| part.asked) {
             let _ = self.link.abandon(asked);
         }
@@ -258,8 +274,14 @@ impl<R> Worker<R> {
     /// and leases end by themselves at their lease time.
     pub fn release(&mut self, lease: Lease, now: Moment) {
         for part in self.parts(&lease.claims) {
-            let claims = part.claims.iter().filter_map(|index| lease.claims.get(*index));
-            let part = Lease { claims: claims.cloned().collect(), member: lease.member.clone() };
+            let claims = part
+                .claims
+                .iter()
+                .filter_map(|index| lease.claims.get(*index));
+            let part = Lease {
+                claims: claims.cloned().collect(),
+                member: lease.member.clone(),
+            };
             let number = self.number();
             self.gives.insert(number, part);
             self.give(number, By::Sha, now);
@@ -297,20 +319,32 @@ impl<R> Worker<R> {
 
     /// What is asked in one command: a Redis Cluster wants one slot a command.
     fn parts(&self, claims: &[Claim]) -> Vec<Part> {
-        if self.split { by_tag(claims) } else { vec![Part::of((0..claims.len()).collect())] }
+        if self.split {
+            by_tag(claims)
+        } else {
+            vec![Part::of((0..claims.len()).collect())]
+        }
     }
 
     /// Asks one part. `may_open`: this runs in a stream's own callback.
     fn ask(&mut self, ticket: Ticket, index: usize, by: By, may_open: bool, now: Moment) {
-        let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
-        let Some(part) = waiting.parts.get_mut(index) else { return };
+        let Some(waiting) = self.waiting.get_mut(&ticket) else {
+            return;
+        };
+        let Some(part) = waiting.parts.get_mut(index) else {
+            return;
+        };
         if !may_open && self.link.connection().is_none() {
             return self.silence(ticket, Silence::Lost, now);
         }
         let mut command = mem::take(&mut self.command);
         command.clear();
-        let claims = part.claims.iter().filter_map(|index| waiting.claims.get(*index));
-        self.script.write(Mode::Take, by, claims, &waiting.member, &mut command);
+        let claims = part
+            .claims
+            .iter()
+            .filter_map(|index| waiting.claims.get(*index));
+        self.script
+            .write(Mode::Take, by, claims, &waiting.member, &mut command);
         let errand = Errand::Take(ticket, index, by);
         match self.link.submit(errand, &command, waiting.deadline, now) {
             Submitted::Send(connection, asked) => {
@@ -329,7 +363,11 @@ impl<R> Worker<R> {
 
     /// Takes in what the link settled.
     fn take_in(&mut self, ended: Vec<link::Settled<Errand>>, now: Moment) {
-        for link::Settled { ticket: errand, answer } in ended {
+        for link::Settled {
+            ticket: errand,
+            answer,
+        } in ended
+        {
             match (errand, answer) {
                 (Errand::Take(ticket, part, by), Ok(value)) => {
                     self.replied(ticket, part, by, &value, now);
@@ -347,8 +385,12 @@ impl<R> Worker<R> {
 
     /// One part was answered.
     fn replied(&mut self, ticket: Ticket, index: usize, by: By, value: &Value, now: Moment) {
-        let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
-        let Some(part) = waiting.parts.get_mut(index) else { return };
+        let Some(waiting) = self.waiting.get_mut(&ticket) else {
+            return;
+        };
+        let Some(part) = waiting.parts.get_mut(index) else {
+            return;
+        };
         match script::read(value, part.claims.len()) {
             Ok(readings) => {
                 part.readings = Some(readings);
@@ -367,8 +409,14 @@ impl<R> Worker<R> {
 
     /// Every part was answered.
     fn decided(&mut self, ticket: Ticket, now: Moment) {
-        let Some(Waiting { request, claims, member, parts, since, .. }) =
-            self.waiting.remove(&ticket)
+        let Some(Waiting {
+            request,
+            claims,
+            member,
+            parts,
+            since,
+            ..
+        }) = self.waiting.remove(&ticket)
         else {
             return;
         };
@@ -379,7 +427,9 @@ impl<R> Worker<R> {
             let took = part.admits(&claims);
             let answers = part.readings.into_iter().flatten();
             for (index, mut reading) in part.claims.into_iter().zip(answers) {
-                let Some(claim) = claims.get(index) else { continue };
+                let Some(claim) = claims.get(index) else {
+                    continue;
+                };
                 let goes_back = took && reading.admitted && (!allowed || claim.is_lease());
                 if goes_back {
                     returned.push(claim.clone());
@@ -393,22 +443,40 @@ impl<R> Worker<R> {
                 }
             }
         }
-        let mut lease = (!returned.is_empty()).then_some(Lease { claims: returned, member });
+        let mut lease = (!returned.is_empty()).then_some(Lease {
+            claims: returned,
+            member,
+        });
         // Another part refused: what this one took goes back at once, not at the request's end.
         if !allowed && let Some(lease) = lease.take() {
             self.release(lease, now);
         }
         let judged = claims.into_iter().zip(readings);
-        let judged =
-            judged.filter_map(|(claim, reading)| Some(Judged { claim, reading: reading? }));
-        let verdict = Verdict { allowed, judged: judged.collect(), source: Source::Redis };
+        let judged = judged.filter_map(|(claim, reading)| {
+            Some(Judged {
+                claim,
+                reading: reading?,
+            })
+        });
+        let verdict = Verdict {
+            allowed,
+            judged: judged.collect(),
+            source: Source::Redis,
+        };
         let took = now.since(since);
-        self.settled.push(Settled { request, outcome: Outcome::Verdict(verdict), lease, took });
+        self.settled.push(Settled {
+            request,
+            outcome: Outcome::Verdict(verdict),
+            lease,
+            took,
+        });
     }
 
     /// A request gets no verdict. Ignored when it is settled already.
     fn silence(&mut self, ticket: Ticket, why: Silence, now: Moment) {
-        let Some(waiting) = self.waiting.remove(&ticket) else { return };
+        let Some(waiting) = self.waiting.remove(&ticket) else {
+            return;
+        };
         for asked in waiting.parts.iter().filter_map(|part| part.asked) {
             let _ = self.link.abandon(asked);
         }
@@ -431,17 +499,28 @@ impl<R> Worker<R> {
     }
 
     fn give(&mut self, number: u64, by: By, now: Moment) {
-        let Some(lease) = self.gives.get(&number) else { return };
+        let Some(lease) = self.gives.get(&number) else {
+            return;
+        };
         if self.link.connection().is_none() {
             self.gives.remove(&number);
             return;
         }
         let mut command = mem::take(&mut self.command);
         command.clear();
-        self.script.write(Mode::Give, by, lease.claims.iter(), &lease.member, &mut command);
+        self.script.write(
+            Mode::Give,
+            by,
+            lease.claims.iter(),
+            &lease.member,
+            &mut command,
+        );
         // Nobody waits for it, so it may take as long as a connection is given to answer at all.
         let deadline = now.plus(Micros::from_secs(60));
-        match self.link.submit(Errand::Give(number, by), &command, deadline, now) {
+        match self
+            .link
+            .submit(Errand::Give(number, by), &command, deadline, now)
+        {
             Submitted::Send(connection, _) => self.write(connection, &command),
             Submitted::Wait(_) => {}
             Submitted::Open(..) | Submitted::Refused(..) => {
@@ -463,7 +542,12 @@ impl<R> Worker<R> {
 
     fn lost(&mut self, connection: Connection, why: Silence) {
         self.events.push(Event::LinkLost(why));
-        if self.orders.write.as_ref().is_some_and(|(to, _)| *to == connection) {
+        if self
+            .orders
+            .write
+            .as_ref()
+            .is_some_and(|(to, _)| *to == connection)
+        {
             self.orders.write = None;
         }
     }
@@ -471,14 +555,21 @@ impl<R> Worker<R> {
 
 impl Part {
     const fn of(claims: Vec<usize>) -> Self {
-        Self { claims, asked: None, readings: None }
+        Self {
+            claims,
+            asked: None,
+            readings: None,
+        }
     }
 
     /// Whether the script took what this part asked for: no enforced claim of it was refused.
     fn admits(&self, claims: &[Claim]) -> bool {
-        self.claims.iter().zip(self.readings.iter().flatten()).all(|(index, reading)| {
-            reading.admitted || claims.get(*index).is_some_and(|claim| !claim.enforced)
-        })
+        self.claims
+            .iter()
+            .zip(self.readings.iter().flatten())
+            .all(|(index, reading)| {
+                reading.admitted || claims.get(*index).is_some_and(|claim| !claim.enforced)
+            })
     }
 }
 

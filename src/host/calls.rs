@@ -85,7 +85,11 @@ const HTTP_REQUEST: u32 = 0;
 const DOWNSTREAM: u32 = 2;
 
 fn done(status: u32) -> Outcome {
-    if status == 0 { Ok(()) } else { Err(Refused(status)) }
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(Refused(status))
+    }
 }
 
 /// Runs a call that hands over a block of memory, and takes the block.
@@ -283,7 +287,11 @@ pub fn record_metric(id: u32, value: u64) {
 /// Opens a call that is never answered: a connection to `cluster` whose first bytes say `path`.
 /// `Err` when there is no such cluster or no host in it; then no callback comes.
 pub fn open_call(cluster: &str, path: &str) -> Outcome<u32> {
-    let headers = vec![(":method", "POST"), (":path", path), (":authority", "aforo-link")];
+    let headers = vec![
+        (":method", "POST"),
+        (":path", path),
+        (":authority", "aforo-link"),
+    ];
     proxy_wasm::hostcalls::dispatch_http_call(cluster, headers, None, vec![], Duration::ZERO)
         .map_err(|status| Refused(status as u32))
 }

@@ -22,7 +22,10 @@ struct Pool {
     used: usize,
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the clock that everything else is handed")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the clock that everything else is handed"
+)]
 fn start() -> Instant {
     Instant::now()
 }
@@ -31,19 +34,32 @@ fn start() -> Instant {
 pub fn now() -> Moment {
     let elapsed = START.with(|start| start.elapsed());
     // One second is added so that no moment is ever the epoch itself.
-    Moment(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX).saturating_add(1_000_000))
+    Moment(
+        u64::try_from(elapsed.as_micros())
+            .unwrap_or(u64::MAX)
+            .saturating_add(1_000_000),
+    )
 }
 
 /// Now, by the proxy's wall clock: for headers that show a time, never for a decision.
-#[expect(clippy::disallowed_methods, reason = "this is the clock that everything else is handed")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the clock that everything else is handed"
+)]
 pub fn wall() -> Moment {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Moment(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// What an answer needs to know beside the verdict.
 pub fn circumstances(kind: RequestKind) -> Circumstances {
-    Circumstances { kind, random: random_u64(), now: Some(wall()) }
+    Circumstances {
+        kind,
+        random: random_u64(),
+        now: Some(wall()),
+    }
 }
 
 /// Eight of them, as a number.

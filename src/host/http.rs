@@ -29,7 +29,11 @@ pub struct Http {
 impl Http {
     /// The stream with this context id.
     pub const fn new(id: u32, shared: Option<Rc<Shared>>) -> Self {
-        Self { id, shared, ticket: None }
+        Self {
+            id,
+            shared,
+            ticket: None,
+        }
     }
 
     fn carry_out(&self, conclusion: Option<Conclusion>) -> Action {
@@ -61,7 +65,9 @@ impl HttpContext for Http {
     fn on_http_request_headers(&mut self, _count: usize, _end: bool) -> Action {
         #[cfg(feature = "trap")]
         trap();
-        let Some(shared) = self.shared.clone() else { return Action::Continue };
+        let Some(shared) = self.shared.clone() else {
+            return Action::Continue;
+        };
         match rules::select(&shared.policy, &RequestFacts) {
             Selection::Nothing => Action::Continue,
             Selection::Deny { .. } => {
@@ -69,7 +75,10 @@ impl HttpContext for Http {
                 self.carry_out(Some(conclusion))
             }
             Selection::Claims(claims) => {
-                let request = Request { id: self.id, kind: kind() };
+                let request = Request {
+                    id: self.id,
+                    kind: kind(),
+                };
                 let ticket = shared.worker.borrow_mut().begin(
                     request,
                     claims,

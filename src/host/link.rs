@@ -37,7 +37,10 @@ enum State {
 impl Link {
     /// The link with this context id.
     pub const fn new(id: u32) -> Self {
-        Self { id, state: State::Head }
+        Self {
+            id,
+            state: State::Head,
+        }
     }
 
     fn close(&mut self) {
@@ -57,7 +60,10 @@ impl Link {
             return;
         }
         let Some((root, attempt)) = opener(&bytes) else {
-            calls::log(LogLevel::Error, "aforo: the link was opened by something else than aforo");
+            calls::log(
+                LogLevel::Error,
+                "aforo: the link was opened by something else than aforo",
+            );
             return self.close();
         };
         let Some(shared) = shared::of(root) else {
@@ -69,7 +75,10 @@ impl Link {
             return self.close();
         };
         if calls::drain_buffer(BufferType::DownstreamData, size).is_err()
-            || !shared.worker.borrow_mut().opened(attempt, Connection(self.id), clock::now())
+            || !shared
+                .worker
+                .borrow_mut()
+                .opened(attempt, Connection(self.id), clock::now())
         {
             return self.close();
         }
@@ -86,7 +95,10 @@ impl Context for Link {
 
     fn on_done(&mut self) -> bool {
         if let State::Up(shared) = std::mem::replace(&mut self.state, State::Over) {
-            shared.worker.borrow_mut().closed(Connection(self.id), clock::now());
+            shared
+                .worker
+                .borrow_mut()
+                .closed(Connection(self.id), clock::now());
             shared.ring();
         }
         true
@@ -109,10 +121,15 @@ impl StreamContext for Link {
         let bytes = calls::buffer(BufferType::UpstreamData, 0, size).unwrap_or_default();
         // Nothing goes on to the opener: its call is never answered.
         let drained = calls::drain_buffer(BufferType::UpstreamData, size);
-        let State::Up(shared) = &self.state else { return Action::Continue };
+        let State::Up(shared) = &self.state else {
+            return Action::Continue;
+        };
         let shared = Rc::clone(shared);
         let connection = Connection(self.id);
-        let keep = shared.worker.borrow_mut().received(connection, &bytes, clock::now());
+        let keep = shared
+            .worker
+            .borrow_mut()
+            .received(connection, &bytes, clock::now());
         if drained.is_err() || !keep {
             shared.worker.borrow_mut().closed(connection, clock::now());
             self.close();

@@ -31,7 +31,10 @@ enum Role {
 impl Root {
     /// The root with this context id.
     pub const fn new(id: u32) -> Self {
-        Self { id, role: Role::None }
+        Self {
+            id,
+            role: Role::None,
+        }
     }
 
     fn shared(&self) -> Option<&Rc<Shared>> {
@@ -70,7 +73,10 @@ impl RootContext for Root {
                 true
             }
             Err(errors) => {
-                calls::log(LogLevel::Error, &format!("aforo: the policy is refused: {errors}"));
+                calls::log(
+                    LogLevel::Error,
+                    &format!("aforo: the policy is refused: {errors}"),
+                );
                 false
             }
         }

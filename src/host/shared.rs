@@ -80,7 +80,10 @@ pub fn opening_ended(token: u32) {
             continue;
         };
         shared.opening.set(None);
-        shared.worker.borrow_mut().open_failed(attempt, clock::now());
+        shared
+            .worker
+            .borrow_mut()
+            .open_failed(attempt, clock::now());
         shared.ring();
     }
 }
@@ -206,10 +209,18 @@ impl Shared {
         match calls::open_call(&self.policy.redis.cluster, &path) {
             Ok(token) => self.opening.set(Some((token, attempt))),
             Err(why) => {
-                calls::log(LogLevel::Error, &format!(
-                    "aforo: cannot open the link: the cluster \"{}\" {}", self.policy.redis.cluster,
-                    if why.0 == 2 { "is not known to this Envoy" } else { "has no host" },
-                ));
+                calls::log(
+                    LogLevel::Error,
+                    &format!(
+                        "aforo: cannot open the link: the cluster \"{}\" {}",
+                        self.policy.redis.cluster,
+                        if why.0 == 2 {
+                            "is not known to this Envoy"
+                        } else {
+                            "has no host"
+                        },
+                    ),
+                );
                 self.worker.borrow_mut().open_failed(attempt, clock::now());
             }
         }
@@ -220,7 +231,12 @@ impl Shared {
 impl Shared {
     /// What came of a request, with its stream as the effective context.
     fn conclude(&self, settled: Settled<Request>) -> Conclusion {
-        let Settled { request, outcome, lease, .. } = settled;
+        let Settled {
+            request,
+            outcome,
+            lease,
+            ..
+        } = settled;
         if let Some(lease) = lease {
             self.leases.borrow_mut().insert(request.id, lease);
         }
@@ -278,7 +294,10 @@ impl Shared {
                     calls::log(LogLevel::Warn, "aforo: the link to Redis did not open");
                 }
                 Event::ScriptSent => {
-                    calls::log(LogLevel::Info, "aforo: Redis did not know the script; it was sent");
+                    calls::log(
+                        LogLevel::Info,
+                        "aforo: Redis did not know the script; it was sent",
+                    );
                 }
             }
         }
@@ -296,8 +315,17 @@ impl Place {
 
 /// Answers the request of the effective context.
 pub fn send(refusal: &Refusal) {
-    let headers: Vec<(&str, &str)> =
-        refusal.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let headers: Vec<(&str, &str)> = refusal
+        .headers
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
     let status = refusal.status;
-    let _ = calls::reply(status, refusal.details, &headers, &refusal.body, refusal.grpc_status);
+    let _ = calls::reply(
+        status,
+        refusal.details,
+        &headers,
+        &refusal.body,
+        refusal.grpc_status,
+    );
 }

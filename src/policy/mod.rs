@@ -77,7 +77,9 @@ impl Policy {
     /// The name of the limit at an index; nothing for an index out of range.
     #[must_use]
     pub fn limit_name(&self, index: usize) -> &str {
-        self.limits.get(index).map_or("", |limit| limit.name.as_str())
+        self.limits
+            .get(index)
+            .map_or("", |limit| limit.name.as_str())
     }
 
     /// Reads a policy.
