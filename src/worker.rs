@@ -259,15 +259,16 @@ impl<R> Worker<R> {
         self.link.next_check().is_some()
     }
 
-    /// The client has gone: nobody waits for this any more.
-    pub fn forget(&mut self, ticket: Ticket, now: Moment) {
+    /// The client has gone: nobody waits for this any more. `false`: it was settled already.
+    pub fn forget(&mut self, ticket: Ticket, now: Moment) -> bool {
         let Some(waiting) = self.waiting.remove(&ticket) else {
-            return;
+            return false;
         };
         for asked in waiting.parts.iter().filter_map(|part| part.asked) {
             let _ = self.link.abandon(asked);
         }
         self.release_leases(waiting.claims, waiting.member, now);
+        true
     }
 
     /// Gives back what a request took, one command a hash tag. Without a connection nothing is sent,

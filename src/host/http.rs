@@ -10,6 +10,7 @@ use crate::{
     reply::{Edit, RequestKind},
     request::Facts,
     rules::{self, Selection},
+    stats::{Outcome, Stat},
     worker::Ticket,
 };
 use proxy_wasm::{
@@ -69,12 +70,17 @@ impl HttpContext for Http {
             return Action::Continue;
         };
         match rules::select(&shared.policy, &RequestFacts) {
-            Selection::Nothing => Action::Continue,
+            Selection::Nothing => {
+                shared.count(Stat::Request(Outcome::Unmatched));
+                Action::Continue
+            }
             Selection::Deny { .. } => {
+                shared.count(Stat::Request(Outcome::Denied));
                 let conclusion = decide::deny(&shared.policy, clock::circumstances(kind()));
                 self.carry_out(Some(conclusion))
             }
             Selection::Claims(claims) => {
+                shared.meter.add(Stat::Pending, 1);
                 let request = Request {
                     id: self.id,
                     kind: kind(),

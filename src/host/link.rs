@@ -99,6 +99,8 @@ impl Context for Link {
                 .worker
                 .borrow_mut()
                 .closed(Connection(self.id), clock::now());
+            shared.report();
+            shared.meter.flush(&shared.policy);
             shared.ring();
         }
         true

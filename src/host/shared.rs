@@ -4,12 +4,14 @@
 use super::{
     calls::{self, BufferType, LogLevel},
     clock,
+    meter::Meter,
 };
 use crate::{
     decide::{self, Conclusion},
     policy::Policy,
     redis::gate::Attempt,
     reply::{Refusal, RequestKind},
+    stats::{self, LinkEvent, Stat},
     verdict::Verdict,
     worker::{Event, Lease, Outcome, Settled, Ticket, Worker},
 };
@@ -27,6 +29,9 @@ thread_local! {
     /// The plugins of this VM by their root context's id, for links to find their worker.
     static PLUGINS: RefCell<HashMap<u32, Weak<Shared>>> = RefCell::new(HashMap::new());
 }
+
+/// The host's status for a cluster that it does not know.
+const NOT_KNOWN: u32 = 2;
 
 /// A request as the worker knows it: enough to answer it from anywhere.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +58,8 @@ pub struct Shared {
     root: u32,
     /// What the operator wrote, checked.
     pub policy: Policy,
+    /// Envoy's statistics.
+    pub meter: Meter,
     /// The requests under way.
     pub worker: RefCell<Worker<Request>>,
     /// What allowed responses will show, by stream.
@@ -65,6 +72,8 @@ pub struct Shared {
     rung: Cell<bool>,
     ticking: Cell<bool>,
     unsettled: RefCell<Vec<Settled<Request>>>,
+    /// Whether it was said already that the link does not open.
+    failing: Cell<bool>,
 }
 
 /// The plugin with this root context, if it is in this VM.
@@ -103,6 +112,7 @@ impl Shared {
         let shared = Rc::new(Self {
             root,
             worker: RefCell::new(Worker::new(&policy.redis, clock::random_u64())),
+            meter: Meter::new(&policy),
             policy,
             shown: RefCell::default(),
             leases: RefCell::default(),
@@ -111,6 +121,7 @@ impl Shared {
             rung: Cell::new(false),
             ticking: Cell::new(false),
             unsettled: RefCell::default(),
+            failing: Cell::new(false),
         });
         PLUGINS.with_borrow_mut(|plugins| plugins.insert(root, Rc::downgrade(&shared)));
         Some(shared)
@@ -134,9 +145,18 @@ impl Shared {
     pub fn tick(&self) {
         self.worker.borrow_mut().tick(clock::now());
         self.carry_out(Place::Root(self.root));
+        self.meter.flush(&self.policy);
         if !self.worker.borrow().busy() {
             self.ticking.set(false);
             calls::tick_every(Duration::ZERO);
+        }
+    }
+
+    /// Hands over what was counted, unless a tick will do so.
+    pub fn count(&self, stat: Stat) {
+        self.meter.add(stat, 1);
+        if !self.ticking.get() {
+            self.meter.flush(&self.policy);
         }
     }
 
@@ -209,18 +229,16 @@ impl Shared {
         match calls::open_call(&self.policy.redis.cluster, &path) {
             Ok(token) => self.opening.set(Some((token, attempt))),
             Err(why) => {
-                calls::log(
-                    LogLevel::Error,
-                    &format!(
-                        "aforo: cannot open the link: the cluster \"{}\" {}",
-                        self.policy.redis.cluster,
-                        if why.0 == 2 {
-                            "is not known to this Envoy"
-                        } else {
-                            "has no host"
-                        },
-                    ),
-                );
+                if !self.failing.replace(true) {
+                    let cluster = &self.policy.redis.cluster;
+                    let fault = if why.0 == NOT_KNOWN {
+                        "is not known to this Envoy"
+                    } else {
+                        "has no host"
+                    };
+                    let text = format!("aforo: no link to Redis: the cluster {cluster:?} {fault}");
+                    calls::log(LogLevel::Error, &text);
+                }
                 self.worker.borrow_mut().open_failed(attempt, clock::now());
             }
         }
@@ -235,15 +253,32 @@ impl Shared {
             request,
             outcome,
             lease,
-            ..
+            took,
         } = settled;
         if let Some(lease) = lease {
             self.leases.borrow_mut().insert(request.id, lease);
         }
+        match &outcome {
+            Outcome::Verdict(verdict) => {
+                stats::of_verdict(verdict).for_each(|stat| self.meter.add(stat, 1));
+                self.meter
+                    .record(Stat::RedisMicroseconds, took.0, &self.policy);
+            }
+            Outcome::Silence(why) => self.meter.add(Stat::Outage(why.label()), 1),
+        }
+        let silent = matches!(outcome, Outcome::Silence(_));
         let conclusion =
             decide::conclude(&self.policy, outcome, clock::circumstances(request.kind));
         if let Conclusion::Forward(Some(verdict)) = &conclusion {
             self.shown.borrow_mut().insert(request.id, verdict.clone());
+        }
+        self.meter.add(Stat::Pending, -1);
+        if silent {
+            let outcome = match conclusion {
+                Conclusion::Forward(_) => stats::Outcome::OutageAllowed,
+                Conclusion::Refuse(_) => stats::Outcome::OutageRefused,
+            };
+            self.meter.add(Stat::Request(outcome), 1);
         }
         conclusion
     }
@@ -252,6 +287,7 @@ impl Shared {
     fn answer(&self, settled: Settled<Request>) {
         // An error means that its client has gone and its stream with it.
         if calls::act_for(settled.request.id).is_err() {
+            self.gone();
             if let Some(lease) = settled.lease {
                 self.worker.borrow_mut().release(lease, clock::now());
             }
@@ -273,7 +309,9 @@ impl Shared {
     /// A stream is over.
     pub fn ended(&self, id: u32, ticket: Option<Ticket>) {
         let Some(ticket) = ticket else { return };
-        self.worker.borrow_mut().forget(ticket, clock::now());
+        if self.worker.borrow_mut().forget(ticket, clock::now()) {
+            self.gone();
+        }
         self.shown.borrow_mut().remove(&id);
         if let Some(lease) = self.leases.borrow_mut().remove(&id) {
             self.worker.borrow_mut().release(lease, clock::now());
@@ -281,24 +319,36 @@ impl Shared {
         self.obey(Place::Stream(id));
     }
 
+    /// A request's client left before the answer.
+    fn gone(&self) {
+        self.meter.add(Stat::Request(stats::Outcome::Gone), 1);
+        self.meter.add(Stat::Pending, -1);
+    }
+
     /// One line a change, never one a request.
-    fn report(&self) {
-        for event in self.worker.borrow_mut().events() {
+    pub fn report(&self) {
+        let events = self.worker.borrow_mut().events();
+        for event in events {
             match event {
-                Event::LinkUp => calls::log(LogLevel::Info, "aforo: the link to Redis is up"),
-                Event::LinkLost(why) => calls::log(
-                    LogLevel::Warn,
-                    &format!("aforo: the link to Redis is lost: {}", why.label()),
-                ),
+                Event::LinkUp => {
+                    self.failing.set(false);
+                    self.meter.add(Stat::Link(LinkEvent::Up), 1);
+                    self.meter.add(Stat::LinksUp, 1);
+                    calls::log(LogLevel::Info, "aforo: the link to Redis is up");
+                }
+                Event::LinkLost(why) => {
+                    self.meter.add(Stat::Link(LinkEvent::Lost), 1);
+                    self.meter.add(Stat::LinksUp, -1);
+                    let text = format!("aforo: the link to Redis is lost: {}", why.label());
+                    calls::log(LogLevel::Warn, &text);
+                }
                 Event::LinkFailed => {
-                    calls::log(LogLevel::Warn, "aforo: the link to Redis did not open");
+                    self.meter.add(Stat::Link(LinkEvent::Failed), 1);
+                    if !self.failing.replace(true) {
+                        calls::log(LogLevel::Warn, "aforo: the link to Redis does not open");
+                    }
                 }
-                Event::ScriptSent => {
-                    calls::log(
-                        LogLevel::Info,
-                        "aforo: Redis did not know the script; it was sent",
-                    );
-                }
+                Event::ScriptSent => self.meter.add(Stat::ScriptLoads, 1),
             }
         }
     }
