@@ -4,6 +4,7 @@
 //! only when there was none. Each section has its reader; all of them use [`field`] to read and
 //! [`findings`] to report. Nothing here looks at a request: that is [`crate::rules`].
 
+pub mod breaker;
 pub mod cost;
 pub mod encoding;
 pub mod field;

@@ -1,11 +1,12 @@
 //! The `redis` section: how the filter reaches Redis.
 
 use super::{
+    breaker,
     field::{Field, Table},
     findings::Findings,
     secret::Secret,
 };
-use crate::units::Micros;
+use crate::{outage::breaker::Settings as Breaker, units::Micros};
 
 /// The fields of the section.
 pub const FIELDS: &[&str] = &[
@@ -14,6 +15,7 @@ pub const FIELDS: &[&str] = &[
     "authority",
     "topology",
     "timeout",
+    "breaker",
     "prefix",
     "username",
     "password",
@@ -34,6 +36,8 @@ pub struct Redis {
     pub topology: Topology,
     /// From asking to verdict, 1 ms to 10 s.
     pub timeout: Micros,
+    /// When requests stop waiting for a Redis that does not answer.
+    pub breaker: Breaker,
     /// The first part of every key.
     pub prefix: String,
     /// For `AUTH` straight to Redis, and basic authentication at Webdis.
@@ -89,6 +93,7 @@ impl Default for Redis {
             authority: DEFAULT_CLUSTER.to_owned(),
             topology: Topology::Single,
             timeout: DEFAULT_TIMEOUT,
+            breaker: Breaker::default(),
             prefix: DEFAULT_PREFIX.to_owned(),
             username: None,
             password: None,
@@ -132,6 +137,7 @@ pub fn read(field: Option<Field<'_>>, findings: &mut Findings) -> Redis {
             .span(LEAST_TIMEOUT..=MOST_TIMEOUT, findings)
             .unwrap_or(redis.timeout);
     }
+    redis.breaker = breaker::read(table.get("breaker"), findings);
     if let Some(field) = table.get("prefix") {
         redis.prefix = field.name(findings).unwrap_or_default().to_owned();
     }

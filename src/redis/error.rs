@@ -111,7 +111,11 @@ impl ErrorKind {
 
     /// Errors that have no word of their own.
     fn of_plain(reply: &[u8]) -> Self {
-        const KNOWN: [(&[u8], ErrorKind); 8] = [
+        const KNOWN: [(&[u8], ErrorKind); 9] = [
+            (
+                b"ERR The user executing the script can't",
+                ErrorKind::NoPerm,
+            ),
             (b"ERR max number of clients", ErrorKind::MaxClients),
             (b"ERR unknown command", ErrorKind::UnknownCommand),
             (b"ERR invalid password", ErrorKind::WrongPass),
@@ -195,6 +199,21 @@ impl ErrorKind {
         matches!(
             self,
             Self::ReadOnly | Self::NoAuth | Self::MasterDown | Self::MaxClients
+        )
+    }
+
+    /// Whether Redis itself is well and only this call's key, slot or wording is at fault. Such an
+    /// error says nothing of whether the next request would be answered.
+    #[must_use]
+    pub const fn is_of_one_call(self) -> bool {
+        matches!(
+            self,
+            Self::NoScript
+                | Self::WrongType
+                | Self::CrossSlot
+                | Self::Moved
+                | Self::Ask
+                | Self::TryAgain
         )
     }
 
