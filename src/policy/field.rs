@@ -119,6 +119,21 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// Whether it is a table.
+    #[must_use]
+    pub const fn is_table(&self) -> bool {
+        matches!(self.node, Node::Table(_))
+    }
+
+    /// The text, if it is one; reports nothing.
+    #[must_use]
+    pub fn peek_text(&self) -> Option<&'a str> {
+        match self.node {
+            Node::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Text that is not empty.
     pub fn text(&self, findings: &mut Findings) -> Option<&'a str> {
         match self.node {

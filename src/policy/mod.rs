@@ -146,7 +146,7 @@ fn read(node: &Node, findings: &mut Findings) -> Option<Policy> {
     let outage = table
         .get("outage")
         .and_then(|field| outage::read(&field, findings));
-    let _written = reply::read(table.get("reply"), findings);
+    let reply = reply::read(table.get("reply"), findings);
     let hash_key = table
         .get("hash_key")
         .and_then(|field| field.secret(16..=1_024, findings))
@@ -167,7 +167,7 @@ fn read(node: &Node, findings: &mut Findings) -> Option<Policy> {
     Some(Policy {
         redis,
         outage: outage.unwrap_or_default(),
-        reply: crate::reply::Settings::default(),
+        reply,
         limits,
         key_head,
         hasher: Hasher::new(hash_key.as_ref()),

@@ -10,6 +10,7 @@
 //! No text of a client reaches a header or a body; names are those of the policy's limits.
 
 mod body;
+mod debug;
 mod draft;
 mod fields;
 mod merge;
@@ -17,7 +18,9 @@ mod readings;
 mod refusal;
 mod request;
 mod settings;
+mod why;
 
+pub use debug::{DEBUG_HEADER, DebugSecret};
 pub use draft::Draft;
 pub use fields::{Fields, state_headers};
 pub use merge::{Edit, STATE_FIELDS, merge};
@@ -28,6 +31,7 @@ pub use settings::{
     BadSetting, Body, Families, Family, GrpcStatus, Parts, ResetForm, Settings, Statuses, Template,
     Theirs,
 };
+pub use why::{KeyHash, Why};
 
 /// The name of the limit at an index of the policy's `limits`. An index out of range names nothing:
 /// give `""`.

@@ -55,8 +55,13 @@ pub(super) fn prominent<'v>(settings: &Settings, verdict: &'v Verdict) -> Option
     if !verdict.allowed {
         return deciding(verdict);
     }
-    // Room is how many more requests like this one fit; of equals the one that is whole again last.
-    shown(settings, verdict).min_by_key(|judged| {
+    least_room(shown(settings, verdict))
+}
+
+/// The limit that admits the fewest further requests like this one; of equals the one that is whole
+/// again last.
+pub(super) fn least_room<'v>(limits: impl IntoIterator<Item = &'v Judged>) -> Option<&'v Judged> {
+    limits.into_iter().min_by_key(|judged| {
         let cost = judged.claim.cost.max(1);
         let room = judged.reading.remaining.checked_div(cost).unwrap_or(0);
         (room, u64::MAX.saturating_sub(judged.reading.reset.0))

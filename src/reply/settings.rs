@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::draft::Draft;
+use super::{debug::DebugSecret, draft::Draft};
 use crate::units::Micros;
 
 /// One family of header fields.
@@ -193,6 +193,8 @@ pub struct Parts {
     pub show_shadow: bool,
     /// Whether refusals carry `x-envoy-ratelimited`, which stops other Envoys from retrying them.
     pub stop_envoy_retries: bool,
+    /// Who sends this in [`super::DEBUG_HEADER`] gets the reason in the same header.
+    pub debug: Option<DebugSecret>,
 }
 
 impl Default for Parts {
@@ -216,6 +218,7 @@ impl Default for Parts {
             statuses: Statuses::default(),
             show_shadow: false,
             stop_envoy_retries: true,
+            debug: None,
         }
     }
 }
@@ -281,7 +284,7 @@ impl Settings {
         if let Some(max) = parts.max_retry_after {
             whole_seconds("retry_after.max", max, YEAR)?;
         }
-        whole_seconds("outage_retry_after", parts.outage_retry_after, HOUR)?;
+        whole_seconds("retry_after.outage", parts.outage_retry_after, HOUR)?;
         let Statuses {
             limited,
             outage,
@@ -424,7 +427,7 @@ mod tests {
                     outage_retry_after: Micros::ZERO,
                     ..parts()
                 },
-                "outage_retry_after is 0us, must be whole seconds, 1s..=1h",
+                "retry_after.outage is 0us, must be whole seconds, 1s..=1h",
             ),
             (
                 Parts {

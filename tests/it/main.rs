@@ -4,3 +4,4 @@ mod policy;
 mod reply;
 mod reply_fields;
 mod reply_merge;
+mod reply_policy;
