@@ -1,9 +1,10 @@
 //! From what came of a request to what its client gets. The host carries it out and adds nothing.
 
 use crate::{
-    policy::{Outage, Policy},
-    reply::{self, Circumstances, Edit, Fields, Refusal},
-    units::Moment,
+    outage::Leave,
+    policy::Policy,
+    reply::{self, Circumstances, Edit, Fields, Refusal, Why},
+    units::{Micros, Moment},
     verdict::Verdict,
     worker::Outcome,
 };
@@ -31,16 +32,46 @@ pub fn conclude(policy: &Policy, outcome: Outcome, circumstances: Circumstances)
                 circumstances,
             ))
         }
-        Outcome::Silence(_) => match policy.outage {
-            Outage::Allow | Outage::Local => Conclusion::Forward(None),
-            Outage::Deny => Conclusion::Refuse(reply::outage_refusal(&policy.reply, circumstances)),
-        },
+        Outcome::Outage(_, Leave::Forward | Leave::Local) => Conclusion::Forward(None),
+        Outcome::Outage(_, Leave::Refuse) => {
+            Conclusion::Refuse(reply::outage_refusal(&policy.reply, circumstances))
+        }
     }
 }
 
 /// A request that a rule refuses without asking anybody.
 pub fn deny(policy: &Policy, circumstances: Circumstances) -> Conclusion {
     Conclusion::Refuse(reply::denial(&policy.reply, circumstances))
+}
+
+/// The line that says why a request got its answer, for access logs and the debug header.
+#[must_use]
+pub fn reason(policy: &Policy, outcome: &Outcome, took: Micros) -> String {
+    let why = match outcome {
+        Outcome::Verdict(verdict) => Why::Verdict(verdict),
+        Outcome::Outage(silence, leave) => Why::Outage {
+            cause: silence.label(),
+            refused: *leave == Leave::Refuse,
+        },
+    };
+    why.line(
+        &|limit| policy.limit_name(limit),
+        &|key| policy.hasher.short(key),
+        took,
+    )
+}
+
+/// The same for a request that a rule refused.
+#[must_use]
+pub fn denial_reason(policy: &Policy, limit: usize) -> String {
+    let why = Why::Denied {
+        limit: policy.limit_name(limit),
+    };
+    why.line(
+        &|limit| policy.limit_name(limit),
+        &|_| String::new(),
+        Micros::ZERO,
+    )
 }
 
 /// What an allowed response shows, beside what the upstream says itself.

@@ -14,8 +14,11 @@
 
 use crate::{
     claim::Claim,
-    outage::Silence,
-    policy::{Redis, Topology},
+    outage::{
+        self, Leave, Silence,
+        breaker::{Admission, Breaker, Change, Pass},
+    },
+    policy::{Outage, Policy, Topology},
     redis::{
         error::ErrorKind,
         gate::{Attempt, Connection},
@@ -37,8 +40,8 @@ pub struct Ticket(u64);
 pub enum Outcome {
     /// Redis decided.
     Verdict(Verdict),
-    /// Redis did not; the outage rule decides.
-    Silence(Silence),
+    /// Redis did not, for this reason, and the policy leaves the request so.
+    Outage(Silence, Leave),
 }
 
 /// What a request took and has to give back, with [`Worker::release`].
@@ -84,6 +87,12 @@ pub enum Event {
     LinkFailed,
     /// Redis did not know the script and was sent it whole.
     ScriptSent,
+    /// The breaker opened, lastly for this reason.
+    BreakerOpened(Silence),
+    /// One request tries whether Redis is back.
+    BreakerProbes,
+    /// Redis answers again.
+    BreakerClosed,
 }
 
 struct Waiting<R> {
@@ -91,6 +100,8 @@ struct Waiting<R> {
     claims: Vec<Claim>,
     member: Member,
     parts: Vec<Part>,
+    /// Leave to ask, to be settled with what comes of it.
+    pass: Option<Pass>,
     since: Moment,
     deadline: Moment,
 }
@@ -117,6 +128,9 @@ pub struct Worker<R> {
     script: Script,
     timeout: Micros,
     split: bool,
+    /// What each limit of the policy wants when Redis does not answer.
+    outages: Vec<Outage>,
+    breaker: Breaker,
     link: Link<Errand>,
     waiting: HashMap<Ticket, Waiting<R>>,
     gives: HashMap<u64, Lease>,
@@ -131,7 +145,8 @@ impl<R> Worker<R> {
     /// A worker without a link and without requests. `seed`, any number, spreads the reconnects of
     /// many workers.
     #[must_use]
-    pub fn new(redis: &Redis, seed: u64) -> Self {
+    pub fn new(policy: &Policy, seed: u64) -> Self {
+        let redis = &policy.redis;
         let mut greeting = Greeting::default();
         if let Some(password) = &redis.password {
             greeting = greeting.auth(redis.username.as_deref(), password.reveal());
@@ -146,6 +161,12 @@ impl<R> Worker<R> {
             script: Script::production(),
             timeout: redis.timeout,
             split,
+            outages: policy
+                .limits
+                .iter()
+                .map(|limit| limit.outage.unwrap_or(policy.outage))
+                .collect(),
+            breaker: Breaker::new(redis.breaker),
             link: Link::new(settings, seed),
             waiting: HashMap::new(),
             gives: HashMap::new(),
@@ -171,7 +192,16 @@ impl<R> Worker<R> {
         let count = parts.len();
         let member = Member::new(random);
         let deadline = now.plus(self.timeout);
+        let (pass, skipped) = match self.breaker.admit(now) {
+            Admission::Ask(pass) => (Some(pass), false),
+            Admission::Probe(pass) => {
+                self.events.push(Event::BreakerProbes);
+                (Some(pass), false)
+            }
+            Admission::Skip => (None, true),
+        };
         let waiting = Waiting {
+            pass,
             request,
             claims,
             member,
@@ -180,6 +210,10 @@ impl<R> Worker<R> {
             deadline,
         };
         self.waiting.insert(ticket, waiting);
+        if skipped {
+            self.silence(ticket, Silence::Skipped, now);
+            return ticket;
+        }
         for part in 0..count {
             self.ask(ticket, part, By::Sha, true, now);
         }
@@ -415,12 +449,14 @@ impl<R> Worker<R> {
             claims,
             member,
             parts,
+            pass,
             since,
             ..
         }) = self.waiting.remove(&ticket)
         else {
             return;
         };
+        self.settle_pass(pass, Ok(()), now);
         let allowed = parts.iter().all(|part| part.admits(&claims));
         let mut readings = vec![None; claims.len()];
         let mut returned = Vec::new();
@@ -481,13 +517,26 @@ impl<R> Worker<R> {
         for asked in waiting.parts.iter().filter_map(|part| part.asked) {
             let _ = self.link.abandon(asked);
         }
+        self.settle_pass(waiting.pass, Err(why), now);
+        let enforced = waiting.claims.iter().filter(|claim| claim.enforced);
+        let outages = enforced.filter_map(|claim| self.outages.get(claim.limit).copied());
+        let leave = outage::leave_all(outages, why);
         self.release_leases(waiting.claims, waiting.member, now);
         self.settled.push(Settled {
             request: waiting.request,
-            outcome: Outcome::Silence(why),
+            outcome: Outcome::Outage(why, leave),
             lease: None,
             took: now.since(waiting.since),
         });
+    }
+
+    /// Tells the breaker what came of a request.
+    fn settle_pass(&mut self, pass: Option<Pass>, end: Result<(), Silence>, now: Moment) {
+        let change = pass.and_then(|pass| self.breaker.settle(pass, end, now));
+        self.events.extend(change.map(|change| match change {
+            Change::Opened(why) => Event::BreakerOpened(why),
+            Change::Closed => Event::BreakerClosed,
+        }));
     }
 
     /// Leases that a request may have taken without anybody knowing. Redis answers in order, so the

@@ -3,11 +3,12 @@
 use super::{
     calls::{self, MapType},
     clock,
-    shared::{self, Place, Request, Shared},
+    shared::{self, Place, REASON, Request, Shared, Shown},
 };
 use crate::{
     decide::{self, Conclusion},
-    reply::{Edit, RequestKind},
+    policy::Policy,
+    reply::{DEBUG_HEADER, Edit, RequestKind},
     request::Facts,
     rules::{self, Selection},
     stats::{Outcome, Stat},
@@ -69,13 +70,16 @@ impl HttpContext for Http {
         let Some(shared) = self.shared.clone() else {
             return Action::Continue;
         };
+        let debug = debugs(&shared.policy);
         match rules::select(&shared.policy, &RequestFacts) {
             Selection::Nothing => {
                 shared.count(Stat::Request(Outcome::Unmatched));
                 Action::Continue
             }
-            Selection::Deny { .. } => {
+            Selection::Deny { limit, .. } => {
                 shared.count(Stat::Request(Outcome::Denied));
+                let reason = decide::denial_reason(&shared.policy, limit);
+                calls::set_property(REASON, reason.as_bytes());
                 let conclusion = decide::deny(&shared.policy, clock::circumstances(kind()));
                 self.carry_out(Some(conclusion))
             }
@@ -84,6 +88,7 @@ impl HttpContext for Http {
                 let request = Request {
                     id: self.id,
                     kind: kind(),
+                    debug,
                 };
                 let ticket = shared.worker.borrow_mut().begin(
                     request,
@@ -100,8 +105,14 @@ impl HttpContext for Http {
 
     fn on_http_response_headers(&mut self, _count: usize, _end: bool) -> Action {
         if let Some(shared) = &self.shared
-            && let Some(verdict) = shared.shown(self.id)
+            && let Some(Shown { verdict, reason }) = shared.shown(self.id)
         {
+            if let Some(reason) = reason {
+                calls::set_header(MapType::HttpResponseHeaders, DEBUG_HEADER, &reason);
+            }
+            let Some(verdict) = verdict else {
+                return Action::Continue;
+            };
             let theirs = |name: &str| calls::header(MapType::HttpResponseHeaders, name);
             let status = theirs(":status")
                 .and_then(|status| std::str::from_utf8(&status).ok()?.parse().ok())
@@ -142,6 +153,19 @@ fn kind() -> RequestKind {
     let header = |name| calls::header(MapType::HttpRequestHeaders, name);
     let method = header(":method").unwrap_or_default();
     RequestKind::of(&method, header("content-type").as_deref())
+}
+
+/// Whether the request shows the secret that opens the debug header. It is taken away, so that no
+/// upstream sees it.
+fn debugs(policy: &Policy) -> bool {
+    let Some(secret) = &policy.reply.parts().debug else {
+        return false;
+    };
+    let Some(value) = calls::header(MapType::HttpRequestHeaders, DEBUG_HEADER) else {
+        return false;
+    };
+    calls::remove_header(MapType::HttpRequestHeaders, DEBUG_HEADER);
+    secret.opens(&value)
 }
 
 /// The hidden switch of the test build `trap`: this request stops the VM.

@@ -10,8 +10,8 @@ use crate::{
     decide::{self, Conclusion},
     policy::Policy,
     redis::gate::Attempt,
-    reply::{Refusal, RequestKind},
-    stats::{self, LinkEvent, Stat},
+    reply::{DEBUG_HEADER, Refusal, RequestKind},
+    stats::{self, BreakerEvent, LinkEvent, Stat},
     verdict::Verdict,
     worker::{Event, Lease, Outcome, Settled, Ticket, Worker},
 };
@@ -30,6 +30,9 @@ thread_local! {
     static PLUGINS: RefCell<HashMap<u32, Weak<Shared>>> = RefCell::new(HashMap::new());
 }
 
+/// The filter state that tells why: `%FILTER_STATE(wasm.aforo:PLAIN)%`.
+pub const REASON: &str = "aforo";
+
 /// The host's status for a cluster that it does not know.
 const NOT_KNOWN: u32 = 2;
 
@@ -40,6 +43,17 @@ pub struct Request {
     pub id: u32,
     /// What kind of answer it understands.
     pub kind: RequestKind,
+    /// Whether it showed the secret that opens the debug header.
+    pub debug: bool,
+}
+
+/// What an allowed response will show.
+#[derive(Default)]
+pub struct Shown {
+    /// Where the client stands.
+    pub verdict: Option<Verdict>,
+    /// Why, for who may know.
+    pub reason: Option<String>,
 }
 
 /// Where a callback runs, which says what may be done in it.
@@ -63,7 +77,7 @@ pub struct Shared {
     /// The requests under way.
     pub worker: RefCell<Worker<Request>>,
     /// What allowed responses will show, by stream.
-    shown: RefCell<HashMap<u32, Verdict>>,
+    shown: RefCell<HashMap<u32, Shown>>,
     /// What streams hold until they end.
     leases: RefCell<HashMap<u32, Lease>>,
     /// The opening call under way, and its attempt.
@@ -111,7 +125,7 @@ impl Shared {
         let bell = calls::register_queue(&name).ok()?;
         let shared = Rc::new(Self {
             root,
-            worker: RefCell::new(Worker::new(&policy.redis, clock::random_u64())),
+            worker: RefCell::new(Worker::new(&policy, clock::random_u64())),
             meter: Meter::new(&policy),
             policy,
             shown: RefCell::default(),
@@ -264,13 +278,28 @@ impl Shared {
                 self.meter
                     .record(Stat::RedisMicroseconds, took.0, &self.policy);
             }
-            Outcome::Silence(why) => self.meter.add(Stat::Outage(why.label()), 1),
+            Outcome::Outage(why, _) => self.meter.add(Stat::Outage(why.label()), 1),
         }
-        let silent = matches!(outcome, Outcome::Silence(_));
-        let conclusion =
-            decide::conclude(&self.policy, outcome, clock::circumstances(request.kind));
-        if let Conclusion::Forward(Some(verdict)) = &conclusion {
-            self.shown.borrow_mut().insert(request.id, verdict.clone());
+        let silent = matches!(outcome, Outcome::Outage(..));
+        let reason = decide::reason(&self.policy, &outcome, took);
+        calls::set_property(REASON, reason.as_bytes());
+        let reason = request.debug.then_some(reason);
+        let circumstances = clock::circumstances(request.kind);
+        let mut conclusion = decide::conclude(&self.policy, outcome, circumstances);
+        match &mut conclusion {
+            Conclusion::Forward(verdict) => {
+                let verdict = verdict.take();
+                if verdict.is_some() || reason.is_some() {
+                    self.shown
+                        .borrow_mut()
+                        .insert(request.id, Shown { verdict, reason });
+                }
+            }
+            Conclusion::Refuse(refusal) => {
+                refusal
+                    .headers
+                    .extend(reason.map(|reason| (DEBUG_HEADER, reason)));
+            }
         }
         self.meter.add(Stat::Pending, -1);
         if silent {
@@ -302,7 +331,7 @@ impl Shared {
     }
 
     /// What this stream's response shows; told once.
-    pub fn shown(&self, id: u32) -> Option<Verdict> {
+    pub fn shown(&self, id: u32) -> Option<Shown> {
         self.shown.borrow_mut().remove(&id)
     }
 
@@ -349,6 +378,21 @@ impl Shared {
                     }
                 }
                 Event::ScriptSent => self.meter.add(Stat::ScriptLoads, 1),
+                Event::BreakerOpened(why) => {
+                    self.meter.add(Stat::Breaker(BreakerEvent::Opened), 1);
+                    self.meter.add(Stat::BreakersOpen, 1);
+                    let hint = why
+                        .configuration_fault()
+                        .unwrap_or("trying again by itself");
+                    let text = format!("aforo: Redis does not answer ({}): {hint}", why.label());
+                    calls::log(LogLevel::Warn, &text);
+                }
+                Event::BreakerProbes => self.meter.add(Stat::Breaker(BreakerEvent::Probed), 1),
+                Event::BreakerClosed => {
+                    self.meter.add(Stat::Breaker(BreakerEvent::Closed), 1);
+                    self.meter.add(Stat::BreakersOpen, -1);
+                    calls::log(LogLevel::Info, "aforo: Redis answers again");
+                }
             }
         }
     }
