@@ -22,7 +22,8 @@ use crate::{
     verdict::{Judged, Source, Verdict, Wait},
 };
 
-/// Gives the hash of a claim's key: characters without space, the same for the same key.
+/// Gives the hash of a claim's tag, which is the client: characters without space, the same for the
+/// same tag, whatever the limit.
 pub type KeyHash<'a> = &'a dyn Fn(&str) -> String;
 
 /// Why a request got its answer.
@@ -46,7 +47,7 @@ pub enum Why<'a> {
 
 impl Why<'_> {
     /// The line. `took` is the time from the request to its verdict. `hash` is called once at most,
-    /// with the key of the limit that is shown.
+    /// with the tag of the limit that is shown.
     #[must_use]
     pub fn line(&self, names: Names<'_>, hash: KeyHash<'_>, took: Micros) -> String {
         let mut line = String::with_capacity(160);
@@ -84,7 +85,7 @@ fn tell(line: &mut String, verdict: &Verdict, names: Names<'_>, hash: KeyHash<'_
     );
     if let Some(judged) = subject(verdict) {
         pair(line, "limit", names(judged.claim.limit));
-        pair(line, "key", &hash(&judged.claim.key));
+        pair(line, "key", &hash(judged.claim.tag()));
         number(line, "remaining", judged.reading.remaining);
         match judged.reading.wait {
             _ if judged.reading.admitted => {}
@@ -193,7 +194,7 @@ mod tests {
             source: Source::Cache,
         };
         let expected =
-            "verdict=refused limit=daily key=h36 remaining=3 wait_ms=6812 from=cache us=412";
+            "verdict=refused limit=daily key=h19 remaining=3 wait_ms=6812 from=cache us=412";
         assert_eq!(line(Why::Verdict(&verdict)), expected);
     }
 
@@ -209,14 +210,14 @@ mod tests {
             ],
             source: Source::Redis,
         };
-        let expected = "verdict=allowed limit=per-key key=h36 remaining=12 from=redis us=412 \
+        let expected = "verdict=allowed limit=per-key key=h19 remaining=12 from=redis us=412 \
                         would_refuse=every_one_";
         assert_eq!(line(Why::Verdict(&verdict)), expected);
         let shadow = Verdict {
             judged: verdict.judged[2..].to_vec(),
             ..verdict
         };
-        let expected = "verdict=allowed limit=every_one_ key=h36 remaining=0 wait_ms=never \
+        let expected = "verdict=allowed limit=every_one_ key=h19 remaining=0 wait_ms=never \
                         from=redis us=412 would_refuse=every_one_";
         assert_eq!(line(Why::Verdict(&shadow)), expected);
     }
