@@ -1,0 +1,208 @@
+//! Envoy's configuration for a test: the file this repository ships, with a test's ports and policy in it.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::{Module, root};
+
+/// What lies behind the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// `envoy.yaml`.
+    RedisProxy,
+    /// `envoy-straight.yaml`.
+    Straight,
+}
+
+impl Link {
+    /// Both, for what must hold behind either.
+    pub const ALL: [Self; 2] = [Self::RedisProxy, Self::Straight];
+
+    /// The shipped file, from the repository's root.
+    #[must_use]
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::RedisProxy => "envoy.yaml",
+            Self::Straight => "envoy-straight.yaml",
+        }
+    }
+}
+
+/// An Envoy bootstrap.
+#[derive(Clone, Debug)]
+pub struct Config(Value);
+
+impl Config {
+    /// The shipped file, with ports that the system gives and the built module by its full path.
+    ///
+    /// # Panics
+    /// When the file cannot be read, or is not the shape that this type knows.
+    #[must_use]
+    pub fn shipped(link: Link) -> Self {
+        let mut config = Self::as_it_stands(link);
+        config.set("/admin/address/socket_address/port_value", json!(0));
+        config.listener("http")["address"]["socket_address"]["port_value"] = json!(0);
+        config.module(&Module::Aforo.path());
+        config
+    }
+
+    /// The shipped file and nothing else.
+    ///
+    /// # Panics
+    /// When the file cannot be read.
+    #[must_use]
+    pub fn as_it_stands(link: Link) -> Self {
+        let path = root().join(link.file());
+        let text = std::fs::read_to_string(&path).expect("the shipped configuration");
+        Self(serde_saphyr::from_str(&text).expect("the shipped configuration is YAML"))
+    }
+
+    /// The whole, as Envoy reads it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.0.to_string()
+    }
+
+    /// The whole, to look at and to change.
+    pub fn value(&mut self) -> &mut Value {
+        &mut self.0
+    }
+
+    /// The policy, as JSON.
+    pub fn policy(&mut self, policy: &Value) {
+        self.policy_text(&policy.to_string());
+    }
+
+    /// The policy in a test's own bytes, good or bad.
+    pub fn policy_text(&mut self, text: &str) {
+        self.aforo()["configuration"] = string_value(text);
+    }
+
+    /// The link filter's configuration.
+    pub fn link_settings(&mut self, settings: &Value) {
+        self.link()["configuration"] = string_value(&settings.to_string());
+    }
+
+    /// The module that both filters run.
+    pub fn module(&mut self, path: &Path) {
+        for plugin in [Self::aforo, Self::link] {
+            let code = &mut plugin(self)["vm_config"]["code"]["local"]["filename"];
+            assert!(code.is_string(), "the module is a local file");
+            *code = json!(path);
+        }
+    }
+
+    /// Where Redis is.
+    pub fn redis_port(&mut self, port: u16) {
+        *self.port_of("aforo-redis") = json!(port);
+    }
+
+    /// Where the upstream is.
+    pub fn upstream_port(&mut self, port: u16) {
+        *self.port_of("upstream") = json!(port);
+    }
+
+    /// Answers every request itself, with 200 and `body`, as a benchmark's upstream.
+    pub fn answer_directly(&mut self, body: &str) {
+        self.manager()["route_config"]["virtual_hosts"][0]["routes"][0] = json!({
+            "match": { "prefix": "/" },
+            "direct_response": { "status": 200, "body": { "inline_string": body } },
+        });
+    }
+
+    /// What the shipped policy says, as it stands in the file.
+    #[must_use]
+    pub fn shipped_policy(&mut self) -> Value {
+        self.aforo()["configuration"]["value"].clone()
+    }
+
+    /// The HTTP filter's plugin configuration.
+    pub fn aforo(&mut self) -> &mut Value {
+        &mut self.http_filter("aforo")["typed_config"]["config"]
+    }
+
+    /// The link filter's plugin configuration.
+    pub fn link(&mut self) -> &mut Value {
+        let filters = &mut self.listener("aforo-link")["filter_chains"][0]["filters"];
+        &mut named(filters, "aforo-link")["typed_config"]["config"]
+    }
+
+    /// The HTTP connection manager.
+    pub fn manager(&mut self) -> &mut Value {
+        &mut self.listener("http")["filter_chains"][0]["filters"][0]["typed_config"]
+    }
+
+    /// The HTTP filters in order.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn http_filters(&mut self) -> &mut Vec<Value> {
+        self.manager()["http_filters"]
+            .as_array_mut()
+            .expect("HTTP filters")
+    }
+
+    /// The HTTP filter of this name.
+    pub fn http_filter(&mut self, name: &str) -> &mut Value {
+        named(&mut self.manager()["http_filters"], name)
+    }
+
+    /// The listener of this name.
+    pub fn listener(&mut self, name: &str) -> &mut Value {
+        named(&mut self.0["static_resources"]["listeners"], name)
+    }
+
+    /// The cluster of this name.
+    pub fn cluster(&mut self, name: &str) -> &mut Value {
+        named(&mut self.0["static_resources"]["clusters"], name)
+    }
+
+    /// The listeners as a file that Envoy watches, the rest told to watch `path`.
+    pub(crate) fn split_listeners(&mut self, path: &Path) -> Value {
+        let listeners = self.0["static_resources"]["listeners"].take();
+        self.0["static_resources"]
+            .as_object_mut()
+            .expect("static resources")
+            .remove("listeners");
+        self.0["node"] = json!({ "id": "test", "cluster": "test" });
+        self.0["dynamic_resources"] = json!({
+            "lds_config": { "path_config_source": { "path": path }, "resource_api_version": "V3" },
+        });
+        let typed = listeners
+            .as_array()
+            .expect("listeners")
+            .iter()
+            .map(|listener| {
+                let mut listener = listener.clone();
+                listener["@type"] = json!("type.googleapis.com/envoy.config.listener.v3.Listener");
+                listener
+            });
+        json!({ "resources": typed.collect::<Vec<_>>() })
+    }
+
+    fn port_of(&mut self, cluster: &str) -> &mut Value {
+        let endpoint = &mut self.cluster(cluster)["load_assignment"]["endpoints"][0];
+        let address = &mut endpoint["lb_endpoints"][0]["endpoint"]["address"];
+        &mut address["socket_address"]["port_value"]
+    }
+
+    fn set(&mut self, pointer: &str, value: Value) {
+        *self
+            .0
+            .pointer_mut(pointer)
+            .unwrap_or_else(|| panic!("no {pointer}")) = value;
+    }
+}
+
+fn string_value(text: &str) -> Value {
+    json!({ "@type": "type.googleapis.com/google.protobuf.StringValue", "value": text })
+}
+
+fn named<'v>(list: &'v mut Value, name: &str) -> &'v mut Value {
+    let list = list
+        .as_array_mut()
+        .unwrap_or_else(|| panic!("no list to find {name} in"));
+    let found = list.iter_mut().find(|item| item["name"] == name);
+    found.unwrap_or_else(|| panic!("nothing is named {name}"))
+}

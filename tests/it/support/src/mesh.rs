@@ -1,0 +1,188 @@
+//! The whole: one Redis, some Envoys with the filter, one upstream.
+
+use std::fs::File;
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::config::{Config, Link};
+use crate::echo::Echo;
+use crate::envoy::Envoy;
+use crate::redis::Redis;
+use crate::{Module, root};
+
+/// How a mesh is to be.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    link: Link,
+    policy: Value,
+    envoys: usize,
+    workers: usize,
+    module: Module,
+    redis_port: Option<u16>,
+    change: fn(&mut Config),
+}
+
+/// A mesh with this behind its links and this policy: one Envoy with one worker.
+#[must_use]
+pub fn mesh(link: Link, policy: Value) -> Plan {
+    Plan {
+        link,
+        policy,
+        envoys: 1,
+        workers: 1,
+        module: Module::Aforo,
+        redis_port: None,
+        change: |_| {},
+    }
+}
+
+/// A policy that asks the shipped link's Redis: what happens in an outage, how long a request waits for
+/// its verdict, and the limits.
+#[must_use]
+pub fn policy(outage: &str, timeout: &str, limits: Value) -> Value {
+    json!({
+        "redis": { "cluster": "aforo-link", "timeout": timeout },
+        "outage": outage,
+        "limits": limits,
+    })
+}
+
+/// One limit by the header `x-api-key`.
+#[must_use]
+pub fn per_key(algorithm: &str, rate: &str) -> Value {
+    json!({
+        "name": "per-key", "key": ["header:x-api-key"], "missing": ["ip"],
+        "algorithm": algorithm, "rate": rate,
+    })
+}
+
+impl Plan {
+    /// With this many Envoys, alike but for their ports.
+    #[must_use]
+    pub fn envoys(self, envoys: usize) -> Self {
+        Self { envoys, ..self }
+    }
+
+    /// With this many worker threads in each Envoy.
+    #[must_use]
+    pub fn workers(self, workers: usize) -> Self {
+        Self { workers, ..self }
+    }
+
+    /// With another build of the module.
+    #[must_use]
+    pub fn module(self, module: Module) -> Self {
+        Self { module, ..self }
+    }
+
+    /// With Envoy's Redis at this port: a stub, or a relay to the mesh's own.
+    #[must_use]
+    pub fn redis_at(self, port: u16) -> Self {
+        Self {
+            redis_port: Some(port),
+            ..self
+        }
+    }
+
+    /// With more changes to the configuration of every Envoy.
+    #[must_use]
+    pub fn change(self, change: fn(&mut Config)) -> Self {
+        Self { change, ..self }
+    }
+
+    /// Starts it, beside a Redis that runs.
+    #[must_use]
+    pub fn start_with(self, redis: Redis) -> Mesh {
+        let turn = turn();
+        let echo = Echo::start();
+        let redis_port = self.redis_port.unwrap_or(redis.port());
+        let config = self.config(redis_port, echo.port());
+        let envoys = (0..self.envoys)
+            .map(|_| Envoy::start(&config, self.workers))
+            .collect();
+        Mesh {
+            envoys,
+            echo,
+            redis,
+            config,
+            _turn: turn,
+        }
+    }
+
+    /// Starts it.
+    #[must_use]
+    pub fn start(self) -> Mesh {
+        self.start_with(Redis::start())
+    }
+
+    /// The configuration of each Envoy.
+    #[must_use]
+    pub fn config(&self, redis_port: u16, upstream_port: u16) -> Config {
+        let mut config = Config::shipped(self.link);
+        config.policy(&self.policy);
+        config.module(&self.module.path());
+        config.redis_port(redis_port);
+        config.upstream_port(upstream_port);
+        (self.change)(&mut config);
+        config
+    }
+}
+
+/// A running mesh. It holds the one turn there is on this machine: two of them at once, on a small machine,
+/// would make each other's times meaningless.
+#[derive(Debug)]
+pub struct Mesh {
+    /// The Envoys.
+    pub envoys: Vec<Envoy>,
+    /// The upstream.
+    pub echo: Echo,
+    /// The Redis.
+    pub redis: Redis,
+    /// What every Envoy was started with.
+    pub config: Config,
+    _turn: File,
+}
+
+impl Mesh {
+    /// The first Envoy's address.
+    ///
+    /// # Panics
+    /// When there is no Envoy.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.envoys.first().expect("an Envoy").address()
+    }
+
+    /// Every Envoy's address.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.envoys.iter().map(Envoy::address).collect()
+    }
+
+    /// The first Envoy.
+    ///
+    /// # Panics
+    /// When there is no Envoy.
+    #[must_use]
+    pub fn envoy(&self) -> &Envoy {
+        self.envoys.first().expect("an Envoy")
+    }
+}
+
+/// Waits for the turn; it ends when the file is closed.
+///
+/// # Panics
+/// When the lock file cannot be made.
+#[must_use]
+pub fn turn() -> File {
+    let path = root().join("target").join("end-to-end.lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path);
+    let file = file.expect("a lock file in target/");
+    file.lock().expect("the lock");
+    file
+}

@@ -1,0 +1,156 @@
+//! Where things are: the repository, the built modules, the programs, and directories for each part.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The repository's root.
+#[must_use]
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors()
+        .nth(3)
+        .expect("tests/it/support lies three below the root")
+        .to_path_buf()
+}
+
+/// A program: `variable` names it, else `.tools/` of the repository has it (where `make setup` puts it),
+/// else PATH.
+///
+/// # Panics
+/// When it is nowhere.
+#[must_use]
+pub fn binary(variable: &str, name: &str) -> PathBuf {
+    if let Some(path) = std::env::var_os(variable).filter(|value| !value.is_empty()) {
+        let path = PathBuf::from(path);
+        assert!(
+            path.is_file(),
+            "{variable} is {}, which is no file",
+            path.display()
+        );
+        return path;
+    }
+    let fetched = root().join(".tools").join(name);
+    if fetched.is_file() {
+        return fetched;
+    }
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .map(|directory| directory.join(name))
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| panic!("there is no {name}: run `make setup`, or set {variable}"))
+}
+
+/// A build of this repository's module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Module {
+    /// What users run.
+    Aforo,
+    /// A filter that does nothing: what a Wasm filter costs by itself.
+    Noop,
+    /// Aforo that traps on a request with `x-aforo-trap: 1`.
+    Trap,
+}
+
+impl Module {
+    /// The file.
+    ///
+    /// # Panics
+    /// When it was not built, or is older than the sources.
+    #[must_use]
+    pub fn path(self) -> PathBuf {
+        let target = match self {
+            Self::Aforo => "target",
+            Self::Noop => "target/noop",
+            Self::Trap => "target/trap",
+        };
+        let path = root().join(target).join("wasm32-wasip1/release/aforo.wasm");
+        let built = changed(&path)
+            .unwrap_or_else(|| panic!("{} is not there: run `make modules`", path.display()));
+        let newest = newest(&root().join("src"));
+        assert!(
+            built >= newest,
+            "{} is older than src/: run `make modules`",
+            path.display()
+        );
+        path
+    }
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path)
+        .and_then(|data| data.modified())
+        .ok()
+}
+
+fn newest(directory: &Path) -> SystemTime {
+    let entries = std::fs::read_dir(directory).expect("the sources can be read");
+    entries
+        .map(|entry| entry.expect("the sources can be read").path())
+        .map(|path| {
+            if path.is_dir() {
+                newest(&path)
+            } else {
+                changed(&path).unwrap_or(SystemTime::UNIX_EPOCH)
+            }
+        })
+        .max()
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// A directory of one part: configuration, log, sockets.
+#[derive(Debug)]
+pub struct Dir {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Dir {
+    /// One that goes when this value is dropped, unless the thread is panicking: a failed test keeps its
+    /// evidence and says where it is.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn temporary(name: &str) -> Self {
+        let made = tempfile::Builder::new()
+            .prefix(&format!("aforo-{name}-"))
+            .tempdir();
+        Self {
+            path: made.expect("a directory for the part").keep(),
+            kept: false,
+        }
+    }
+
+    /// One that stays.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn kept(path: &Path) -> Self {
+        std::fs::create_dir_all(path).expect("a directory for the part");
+        Self {
+            path: path.to_path_buf(),
+            kept: true,
+        }
+    }
+
+    /// A file or directory inside.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        if self.kept || std::thread::panicking() {
+            return;
+        }
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,0 +1,155 @@
+//! A child process with a log, which ends when its value is dropped and, come what may, with this process.
+
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{LazyLock, Mutex, mpsc};
+
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+
+/// A running child. Dropping it kills and reaps it.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command` with its output appended to `log`.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start(name: &str, mut command: Command, log: &Path) -> Self {
+        let open = || {
+            File::options()
+                .create(true)
+                .append(true)
+                .open(log)
+                .expect("a log file")
+        };
+        command.stdin(Stdio::null()).stdout(open()).stderr(open());
+        let child = spawn(command).unwrap_or_else(|error| panic!("{name} did not start: {error}"));
+        Self {
+            name: name.to_owned(),
+            child,
+            log: log.to_path_buf(),
+        }
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Where it writes.
+    #[must_use]
+    pub fn log_path(&self) -> &Path {
+        &self.log
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Stops it in its tracks; its sockets stay open and silent.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Resident memory in KiB, as the kernel says.
+    ///
+    /// # Panics
+    /// When the process has ended.
+    #[must_use]
+    pub fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.expect("the process lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok());
+        number.expect("the kernel states VmRSS")
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = lines
+                .get(lines.len().saturating_sub(40)..)
+                .unwrap_or(&lines)
+                .join("\n");
+            eprintln!("── {}, {}:\n{tail}\n──", self.name, self.log.display());
+        }
+    }
+}
+
+/// A loopback port that nothing listens on now. Below the range that the kernel takes ports of outgoing
+/// connections from, so that a server can be stopped and started again on it.
+///
+/// # Panics
+/// When no port is free.
+#[must_use]
+pub fn free_port() -> u16 {
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
+        let spread = u16::try_from(std::process::id() % 100).unwrap_or(0);
+        AtomicU16::new(20_000 + spread * 100)
+    });
+    (0..10_000)
+        .map(|_| 20_000 + NEXT.fetch_add(1, Ordering::Relaxed) % 10_000)
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .expect("a free port between 20000 and 30000")
+}
+
+type Order = (Command, mpsc::Sender<io::Result<Child>>);
+
+/// Starts `command` from one thread that lives as long as this process: the kernel ends a child when the
+/// thread that started it ends, and a test's thread may end before the part does.
+fn spawn(mut command: Command) -> io::Result<Child> {
+    static SPAWNER: LazyLock<Mutex<mpsc::Sender<Order>>> = LazyLock::new(|| {
+        let (sender, orders) = mpsc::channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, answer) in orders {
+                let _ = answer.send(command.spawn());
+            }
+        });
+        Mutex::new(sender)
+    });
+    // SAFETY: the closure makes one system call and allocates nothing.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+    }
+    let (answer, started) = mpsc::channel();
+    SPAWNER
+        .lock()
+        .expect("the spawner lives")
+        .send((command, answer))
+        .expect("the spawner lives");
+    started.recv().expect("the spawner answers")
+}
