@@ -646,3 +646,6 @@ fn silence_of(why: &Unreadable) -> Silence {
         Unreadable::Malformed => Silence::Garbage,
     }
 }
+
+#[cfg(test)]
+mod tests;
