@@ -32,6 +32,7 @@ pub mod decide;
 #[cfg(target_family = "wasm")]
 mod host;
 pub mod outage;
+pub mod local;
 pub mod policy;
 pub mod redis;
 pub mod reply;

@@ -7,3 +7,5 @@ pub mod pipeline;
 pub mod resp;
 pub mod room;
 pub mod script;
+pub mod script;
+mod sha1;
