@@ -48,13 +48,19 @@ pub enum ErrorKind {
     NoUpstreamHost,
     /// Envoy lost the connection, or its own timeout passed.
     UpstreamFailure,
+    /// An HTTP gateway does not let us in, or not to this command.
+    GatewayForbids,
+    /// An HTTP gateway, or Envoy in its place, has no Redis to ask.
+    GatewayDown,
+    /// An HTTP gateway answered with a status that this call never gets from one.
+    GatewayOdd,
     /// Anything else.
     Other,
 }
 
 impl ErrorKind {
     /// Every kind, for metrics that exist before they are needed.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::NoScript,
         Self::ReadOnly,
         Self::Loading,
@@ -77,8 +83,21 @@ impl ErrorKind {
         Self::NoReplicas,
         Self::NoUpstreamHost,
         Self::UpstreamFailure,
+        Self::GatewayForbids,
+        Self::GatewayDown,
+        Self::GatewayOdd,
         Self::Other,
     ];
+
+    /// The kind of an HTTP status that brought no reply of Redis.
+    #[must_use]
+    pub const fn of_status(status: u16) -> Self {
+        match status {
+            401 | 403 => Self::GatewayForbids,
+            500..=599 => Self::GatewayDown,
+            _ => Self::GatewayOdd,
+        }
+    }
 
     /// The kind of an error reply, given without its leading `-`.
     #[must_use]
@@ -188,6 +207,9 @@ impl ErrorKind {
             Self::NoReplicas => "noreplicas",
             Self::NoUpstreamHost => "no_upstream_host",
             Self::UpstreamFailure => "upstream_failure",
+            Self::GatewayForbids => "gateway_forbids",
+            Self::GatewayDown => "gateway_down",
+            Self::GatewayOdd => "gateway_odd",
             Self::Other => "other",
         }
     }
@@ -227,7 +249,17 @@ impl ErrorKind {
                  is made (redis.password straight to Redis, the cluster's redis_proxy options \
                  behind Envoy's redis_proxy)"
             }
-            Self::WrongPass => "Redis refused the user or the password: check both",
+            Self::WrongPass => {
+                "Redis or its HTTP gateway refused the user, the password or the token: check them"
+            }
+            Self::GatewayForbids => {
+                "the HTTP gateway forbids the call: its access list must allow EVALSHA and EVAL to \
+                 the policy's username and password"
+            }
+            Self::GatewayOdd => {
+                "what answers is not the HTTP gateway that the policy names: check redis.link, \
+                 redis.cluster and redis.authority"
+            }
             Self::NoPassword => {
                 "a password is configured and what answers has none set: remove it from the policy, \
                  or, behind Envoy's redis_proxy, give it to the cluster instead"

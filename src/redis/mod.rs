@@ -1,7 +1,9 @@
-//! Redis without a socket: its protocol, the script and what it answers, the link as a state machine.
+//! Redis without a socket: its protocol, the script and what it answers, the link as a state machine,
+//! and the HTTP gateways in its place.
 
 pub mod error;
 pub mod gate;
+pub mod gateway;
 pub mod link;
 pub mod pipeline;
 pub mod resp;
@@ -9,3 +11,5 @@ pub mod room;
 pub mod script;
 pub mod script;
 mod sha1;
+pub mod upstash;
+pub mod webdis;

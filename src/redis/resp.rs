@@ -334,6 +334,31 @@ pub fn write_command<W: AsRef<[u8]>>(out: &mut Vec<u8>, words: &[W]) {
     }
 }
 
+/// The words of one command as [`write_command`] writes it. `None` when it is not exactly that.
+#[must_use]
+pub fn words(command: &[u8]) -> Option<Vec<&[u8]>> {
+    let (count, mut rest) = header(command, b'*')?;
+    let mut words = Vec::new();
+    for _ in 0..count {
+        let (length, after) = header(rest, b'$')?;
+        let word = after.get(..length)?;
+        rest = after.get(length..)?.strip_prefix(b"\r\n")?;
+        words.push(word);
+    }
+    rest.is_empty().then_some(words)
+}
+
+/// The number in a header of this kind, and what follows it.
+fn header(bytes: &[u8], kind: u8) -> Option<(usize, &[u8])> {
+    let rest = bytes.strip_prefix(&[kind])?;
+    let end = rest.iter().position(|byte| *byte == b'\r')?;
+    let digits = std::str::from_utf8(rest.get(..end)?).ok()?;
+    Some((
+        digits.parse().ok()?,
+        rest.get(end..)?.strip_prefix(b"\r\n")?,
+    ))
+}
+
 /// Appends the head of an array of `n` values, which must follow.
 pub fn write_array_header(out: &mut Vec<u8>, n: usize) {
     out.push(b'*');
@@ -468,6 +493,7 @@ mod tests {
             piece in 1_usize..16,
         ) {
             prop_assert_eq!(read_all(&stream, piece), read_all(&stream, usize::MAX));
+            let _ = super::words(&stream);
         }
 
         #[test]
@@ -477,6 +503,8 @@ mod tests {
         ) {
             let mut out = Vec::new();
             write_command(&mut out, &words);
+            prop_assert_eq!(super::words(&out), Some(words.iter().map(Vec::as_slice).collect()));
+            prop_assert_eq!(super::words(&out[..out.len() - 1]), None);
             let expected = Value::Array(words.into_iter().map(Value::Bulk).collect());
             prop_assert_eq!(one(&out), Ok(expected));
             out.clear();

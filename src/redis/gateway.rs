@@ -1,0 +1,372 @@
+//! Redis behind an HTTP gateway: one command is one call, and calls do not wait for one another.
+//!
+//! ```text
+//!  command (RESP) ──► Gateway::request ──► HTTP ──► Gateway::reply ──► Value
+//! ```
+//!
+//! The gateways differ in how they write a command and a reply; see [`super::webdis`] and
+//! [`super::upstash`]. Behind this seam a reply is what Redis itself would have said.
+
+use super::{
+    error::ErrorKind,
+    link::{Asked, Settled},
+    resp::Value,
+    upstash, webdis,
+};
+use crate::{outage::Silence, units::Moment};
+use std::{collections::HashMap, fmt};
+
+/// Most bytes of a body that are read. A host may cut a longer one after one byte more.
+pub const MAX_BODY_BYTES: usize = 128 * 1024;
+
+/// How to speak with a gateway.
+#[derive(Clone)]
+pub struct Gateway {
+    dialect: Dialect,
+    authority: String,
+    /// The whole `authorization` header; a secret.
+    authorization: Option<String>,
+}
+
+/// Which gateway it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    Webdis,
+    Upstash,
+}
+
+/// One HTTP call: a `POST`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Every header, pseudo headers first.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Gateway {
+    /// Webdis at that host name, with basic authentication if its access list wants it.
+    #[must_use]
+    pub fn webdis(authority: &str, user: Option<&str>, password: Option<&str>) -> Self {
+        let authorization = password.map(|password| {
+            let pair = format!("{}:{password}", user.unwrap_or_default());
+            format!("Basic {}", base64(pair.as_bytes()))
+        });
+        Self {
+            dialect: Dialect::Webdis,
+            authority: authority.to_owned(),
+            authorization,
+        }
+    }
+
+    /// The Upstash REST API, or a server of its kind, at that host name.
+    #[must_use]
+    pub fn upstash(authority: &str, token: &str) -> Self {
+        let authorization = Some(format!("Bearer {token}"));
+        Self {
+            dialect: Dialect::Upstash,
+            authority: authority.to_owned(),
+            authorization,
+        }
+    }
+
+    /// The call for one command, which is given as RESP. `None` when the gateway cannot carry it: it
+    /// is no single command, or holds what JSON cannot.
+    #[must_use]
+    pub fn request(&self, command: &[u8]) -> Option<Request> {
+        let words = super::resp::words(command)?;
+        let (body, content_type) = match self.dialect {
+            Dialect::Webdis => (webdis::body(&words), "application/x-www-form-urlencoded"),
+            // To the letter: some servers of its kind take nothing else.
+            Dialect::Upstash => (upstash::body(&words)?, "application/json"),
+        };
+        let mut headers = vec![
+            (":method", "POST".to_owned()),
+            (":path", "/".to_owned()),
+            (":authority", self.authority.clone()),
+            ("content-type", content_type.to_owned()),
+        ];
+        headers.extend(
+            self.authorization
+                .clone()
+                .map(|value| ("authorization", value)),
+        );
+        Some(Request { headers, body })
+    }
+
+    /// What Redis answered. `status` is `None` when there was no HTTP response.
+    ///
+    /// # Errors
+    /// Why there is no reply. An error of Redis is a reply, whatever the gateway wrapped it in.
+    pub fn reply(&self, status: Option<u16>, body: &[u8]) -> Result<Value, Silence> {
+        let status = status.ok_or(Silence::Lost)?;
+        if body.len() > MAX_BODY_BYTES {
+            return Err(Silence::Garbage);
+        }
+        let reply = match self.dialect {
+            Dialect::Webdis => webdis::reply(status, body),
+            Dialect::Upstash => upstash::reply(status, body),
+        };
+        match (reply, status) {
+            (Some(value), _) => Ok(value),
+            (None, 200..=299) => Err(Silence::Garbage),
+            (None, status) => Err(Silence::Refused(ErrorKind::of_status(status))),
+        }
+    }
+}
+
+impl fmt::Debug for Gateway {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            dialect, authority, ..
+        } = self;
+        write!(f, "Gateway({dialect:?}, {authority:?})")
+    }
+}
+
+impl fmt::Debug for Request {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Request({} bytes)", self.body.len())
+    }
+}
+
+/// What became of a command that was to be asked by a call.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Called<T> {
+    /// Make this call now; what comes of it goes to [`Calls::answered`].
+    Call(Asked, Request),
+    /// It is not asked, and will not be settled.
+    Refused(T, Silence),
+}
+
+/// The calls under way to one gateway.
+///
+/// To drive it: [`submit`](Self::submit) each command and make the call it gives;
+/// [`answered`](Self::answered) with what came, or with no status when the call could not be made or
+/// failed; [`expire`](Self::expire) at [`next_check`](Self::next_check). A late answer, or a second
+/// one, settles nothing. The number of calls is bounded; what was given up no longer counts.
+#[derive(Debug)]
+pub struct Calls<T> {
+    gateway: Gateway,
+    most: usize,
+    waiting: HashMap<Asked, (T, Moment)>,
+    last: u64,
+}
+
+impl<T> Calls<T> {
+    /// No calls yet, and at most so many at once.
+    #[must_use]
+    pub fn new(gateway: Gateway, most: usize) -> Self {
+        Self {
+            gateway,
+            most,
+            waiting: HashMap::new(),
+            last: 0,
+        }
+    }
+
+    /// Asks one command, given as RESP.
+    pub fn submit(&mut self, ticket: T, command: &[u8], deadline: Moment) -> Called<T> {
+        if self.waiting.len() >= self.most {
+            return Called::Refused(ticket, Silence::Full);
+        }
+        let Some(request) = self.gateway.request(command) else {
+            return Called::Refused(ticket, Silence::Garbage);
+        };
+        self.last = self.last.saturating_add(1);
+        let asked = Asked(self.last);
+        self.waiting.insert(asked, (ticket, deadline));
+        Called::Call(asked, request)
+    }
+
+    /// A call has ended. `None` when nobody waits for it any more.
+    pub fn answered(
+        &mut self,
+        asked: Asked,
+        status: Option<u16>,
+        body: &[u8],
+    ) -> Option<Settled<T>> {
+        let (ticket, _) = self.waiting.remove(&asked)?;
+        Some(Settled {
+            ticket,
+            answer: self.gateway.reply(status, body),
+        })
+    }
+
+    /// Gives one command up. `None` when it has been settled.
+    pub fn abandon(&mut self, asked: Asked) -> Option<T> {
+        self.waiting.remove(&asked).map(|(ticket, _)| ticket)
+    }
+
+    /// Settles whoever's time is up, oldest first.
+    pub fn expire(&mut self, now: Moment, settled: &mut Vec<Settled<T>>) {
+        let late = self.waiting.extract_if(|_, (_, deadline)| *deadline <= now);
+        let mut late: Vec<_> = late.collect();
+        late.sort_unstable_by_key(|(asked, _)| *asked);
+        let tickets = late.into_iter().map(|(_, (ticket, _))| ticket);
+        settled.extend(tickets.map(|ticket| Settled {
+            ticket,
+            answer: Err(Silence::TimedOut),
+        }));
+    }
+
+    /// When to call [`expire`](Self::expire) next. `None`: nothing runs out.
+    #[must_use]
+    pub fn next_check(&self) -> Option<Moment> {
+        self.waiting.values().map(|(_, deadline)| *deadline).min()
+    }
+
+    /// Calls that somebody waits for.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+/// Base64 with padding, RFC 4648 section 4.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3).saturating_mul(4));
+    for group in bytes.chunks(3) {
+        let mut padded = [0; 4];
+        for (to, from) in padded.iter_mut().skip(1).zip(group) {
+            *to = *from;
+        }
+        let bits = u32::from_be_bytes(padded);
+        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let index = (bits >> shift) & 63;
+            let digit = ALPHABET.get(index as usize).copied().unwrap_or(b'=');
+            text.push(if place <= group.len() {
+                char::from(digit)
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redis::resp::write_command;
+
+    fn command() -> Vec<u8> {
+        let mut command = Vec::new();
+        write_command(&mut command, &["EVALSHA", "ab", "1", "k", "7"]);
+        command
+    }
+
+    fn header<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
+        let found = request.headers.iter().find(|(known, _)| *known == name)?;
+        Some(&found.1)
+    }
+
+    #[test]
+    fn both_gateways_are_asked_by_a_post_with_credentials() {
+        let webdis = Gateway::webdis("webdis", Some("user"), Some("pa:ss"));
+        let request = webdis.request(&command()).unwrap();
+        assert_eq!(
+            header(&request, "authorization"),
+            Some("Basic dXNlcjpwYTpzcw==")
+        );
+        assert_eq!(request.body, b"EVALSHA/ab/1/k/7.raw");
+
+        let upstash = Gateway::upstash("eu1.upstash.io", "s3cret");
+        let request = upstash.request(&command()).unwrap();
+        assert_eq!(header(&request, "authorization"), Some("Bearer s3cret"));
+        assert_eq!(header(&request, "content-type"), Some("application/json"));
+        assert_eq!(header(&request, ":authority"), Some("eu1.upstash.io"));
+        assert_eq!(request.body, br#"["EVALSHA","ab","1","k","7"]"#);
+        assert!(!format!("{upstash:?}{request:?}").contains("s3cret"));
+
+        let open = Gateway::webdis("webdis", None, None)
+            .request(&command())
+            .unwrap();
+        assert_eq!(header(&open, "authorization"), None);
+        assert_eq!(webdis.request(b"PING\r\n"), None);
+    }
+
+    #[test]
+    fn base64_is_padded() {
+        for (plain, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("\u{fb}\u{ff}", "w7vDvw=="),
+        ] {
+            assert_eq!(base64(plain.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn b02_no_response_and_no_reply_are_silences() {
+        let html = b"<html><body>502</body></html>".as_slice();
+        let large = vec![b':'; 5 * 1024 * 1024];
+        for gateway in [Gateway::webdis("w", None, None), Gateway::upstash("u", "t")] {
+            for (status, body, label) in [
+                (None, b"".as_slice(), "lost"),
+                (Some(200), b"", "garbage"),
+                (Some(204), b"", "garbage"),
+                (Some(200), html, "garbage"),
+                (Some(200), large.as_slice(), "garbage"),
+                (Some(200), b"\x1f\x8b\x08\0\0\0\0\0", "garbage"),
+                (Some(200), b"\xef\xbb\xbf{\"result\":1}", "garbage"),
+                (Some(503), b"", "gateway_down"),
+                (Some(503), b"no healthy upstream", "gateway_down"),
+                (Some(502), html, "gateway_down"),
+                (Some(403), b"", "gateway_forbids"),
+                (Some(401), html, "gateway_forbids"),
+                (Some(404), html, "gateway_odd"),
+                (Some(302), b"", "gateway_odd"),
+                (Some(0), b"", "gateway_odd"),
+            ] {
+                let silence = gateway.reply(status, body).unwrap_err();
+                assert_eq!(silence.label(), label, "{status:?} from {gateway:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn calls_are_settled_once_in_any_order_and_in_time() {
+        let mut calls = Calls::new(Gateway::webdis("w", None, None), 3);
+        let ask = |calls: &mut Calls<u64>, ticket, deadline| match calls.submit(
+            ticket,
+            &command(),
+            Moment(deadline),
+        ) {
+            Called::Call(asked, _) => asked,
+            Called::Refused(ticket, silence) => panic!("{ticket} {silence:?}"),
+        };
+        let first = ask(&mut calls, 1, 30);
+        let second = ask(&mut calls, 2, 10);
+        let third = ask(&mut calls, 3, 20);
+        let full = calls.submit(4, &command(), Moment(9));
+        assert_eq!(full, Called::Refused(4, Silence::Full));
+        let answer = Ok(Value::Integer(3));
+        let settled = calls.answered(third, Some(200), b":3\r\n");
+        assert_eq!(settled, Some(Settled { ticket: 3, answer }));
+        assert_eq!(calls.answered(third, Some(200), b":3\r\n"), None);
+        assert_eq!(calls.next_check(), Some(Moment(10)));
+        let mut settled = Vec::new();
+        calls.expire(Moment(10), &mut settled);
+        assert_eq!(
+            settled,
+            [Settled {
+                ticket: 2,
+                answer: Err(Silence::TimedOut)
+            }]
+        );
+        assert_eq!(
+            calls.answered(second, Some(200), b":2\r\n"),
+            None,
+            "it is late"
+        );
+        assert_eq!(calls.abandon(first), Some(1));
+        assert_eq!((calls.next_check(), calls.in_flight()), (None, 0));
+    }
+}
