@@ -33,6 +33,7 @@ pub type Bytes = Rc<Vec<u8>>;
 /// One request: every fact is asked of the host at most once.
 pub struct Request<'a> {
     facts: &'a dyn Facts,
+    any_case: bool,
     address: OnceCell<Option<IpAddr>>,
     path: OnceCell<Option<NormalPath>>,
     method: OnceCell<Option<Bytes>>,
@@ -43,11 +44,12 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A request of which nothing is known yet.
+    /// A request of which nothing is known yet. `any_case`: paths of different letter case are one.
     #[must_use]
-    pub fn new(facts: &'a dyn Facts) -> Self {
+    pub fn new(facts: &'a dyn Facts, any_case: bool) -> Self {
         Self {
             facts,
+            any_case,
             address: OnceCell::new(),
             path: OnceCell::new(),
             method: OnceCell::new(),
@@ -68,9 +70,14 @@ impl<'a> Request<'a> {
 
     /// The normal form of the path. `None` when the request has none, as `CONNECT`.
     pub fn path(&self) -> Option<&NormalPath> {
-        self.path
-            .get_or_init(|| Some(path::normalise(self.raw_path()?.as_slice())))
-            .as_ref()
+        let read = || {
+            let mut path = path::normalise(self.raw_path()?);
+            if self.any_case {
+                path.text.make_ascii_lowercase();
+            }
+            Some(path)
+        };
+        self.path.get_or_init(read).as_ref()
     }
 
     /// The path as it came, with its query.

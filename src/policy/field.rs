@@ -102,6 +102,15 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The elements of a list that is not empty; a single value stands for a list of itself.
+    pub fn some(&self, findings: &mut Findings) -> Option<Vec<Field<'a>>> {
+        let fields = self.one_or_more();
+        if fields.is_empty() {
+            return self.refuse("at least one element", findings);
+        }
+        Some(fields)
+    }
+
     /// The elements of a list of `count` elements.
     pub fn list(
         &self,

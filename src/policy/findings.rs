@@ -148,7 +148,7 @@ impl Findings {
         known: impl Iterator<Item = &'static str> + Clone,
     ) {
         let accepted = known.clone().collect::<Vec<_>>().join(", ");
-        let suggestion = nearest(found, known);
+        let suggestion = nearest(found, known.clone()).or_else(|| other_word(found, known));
         let found = format!("{what} {}", shown(found));
         self.push(Error {
             path: path.clone(),
@@ -234,6 +234,76 @@ fn nearest(found: &str, known: impl Iterator<Item = &'static str>) -> Option<&'s
         .min_by_key(|(away, _)| *away)
         .map(|(_, name)| name)
 }
+
+/// The known name for what others call `found`.
+fn other_word(found: &str, mut known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let found: String = found
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect::<String>()
+        .to_ascii_lowercase();
+    let (_, name) = OTHER_WORDS
+        .iter()
+        .find(|(words, _)| words.contains(&found.as_str()))?;
+    known.find(|known| known == name)
+}
+
+/// What other limiters call our fields and values.
+const OTHER_WORDS: &[(&[&str], &str)] = &[
+    (
+        &[
+            "limit",
+            "limt",
+            "requests",
+            "quota",
+            "window",
+            "windowseconds",
+            "period",
+            "interval",
+        ],
+        "rate",
+    ),
+    (
+        &[
+            "failmode",
+            "failopen",
+            "failclosed",
+            "failuremode",
+            "failuremodedeny",
+            "onerror",
+        ],
+        "outage",
+    ),
+    (&["identity", "by", "keys", "descriptors", "source"], "key"),
+    (
+        &["match", "matches", "if", "conditions", "route", "selector"],
+        "when",
+    ),
+    (&["rules", "policies", "ratelimits"], "limits"),
+    (&["capacity", "bucket", "maxtokens"], "burst"),
+    (&["id", "title"], "name"),
+    (&["fallback", "missingkey", "default"], "missing"),
+    (&["dryrun", "shadowmode", "enabled", "disabled"], "mode"),
+    (&["namespace", "scope"], "domain"),
+    (
+        &["cidr", "clients", "client", "remoteaddress", "sourceip"],
+        "ip",
+    ),
+    (&["paths", "url", "uri", "pathprefix"], "path"),
+    (&["slidingwindowlog", "log"], "sliding-log"),
+    (
+        &["slidingwindowcounter", "slidingcounter"],
+        "sliding-window",
+    ),
+    (&["fixedwindowcounter", "fixed", "counter"], "fixed-window"),
+    (&["leakybucket", "leaky"], "gcra"),
+    (&["tokens", "bucket"], "token-bucket"),
+    (&["inflight", "concurrent", "connections"], "concurrency"),
+    (&["closed", "block", "reject", "refuse", "false"], "deny"),
+    (&["open", "pass", "true"], "allow"),
+    (&["dry", "observe", "logonly", "monitor"], "shadow"),
+    (&["on", "true", "enforced"], "enforce"),
+];
 
 /// How many single letters must be changed, added, dropped or swapped with their neighbour.
 fn distance(a: &[u8], b: &[u8]) -> usize {

@@ -44,6 +44,8 @@ pub struct Part {
     pub source: Source,
     /// Whether its value is hashed before it goes anywhere.
     pub secret: bool,
+    /// Whether the policy itself says that it is secret.
+    pub secret_asked: bool,
     /// Its kind and name in the Redis key: `header/x-api-key`. Never empty.
     pub label: String,
 }
@@ -256,16 +258,24 @@ fn named(kind: &str, name: &str, context: Context<'_>) -> Option<Source> {
 }
 
 fn claim(name: Vec<String>, context: Context<'_>) -> Source {
-    let mut path: Vec<String> = [
+    let path = claim_path(&name, context);
+    Source::Claim { name, path }
+}
+
+/// The attribute that holds a claim of the payload that Envoy verified.
+#[must_use]
+pub fn claim_path(name: &[String], context: Context<'_>) -> Vec<String> {
+    let outer = [
         "metadata",
         "filter_metadata",
         "envoy.filters.http.jwt_authn",
         context.jwt_payload,
-    ]
-    .map(ToOwned::to_owned)
-    .into();
-    path.extend(name.iter().cloned());
-    Source::Claim { name, path }
+    ];
+    outer
+        .into_iter()
+        .map(ToOwned::to_owned)
+        .chain(name.iter().cloned())
+        .collect()
 }
 
 /// The lower-case form of a header's name; `None` when no header can have it.
@@ -286,6 +296,7 @@ fn accepted_name(kind: &str) -> &'static str {
 }
 
 fn part(source: Source, secret: Option<bool>) -> Part {
+    let secret_asked = secret == Some(true);
     let secret = secret.unwrap_or(match &source {
         Source::Header(name) => SECRET_HEADERS.contains(&name.as_str()),
         Source::Cookie(_) => true,
@@ -295,6 +306,7 @@ fn part(source: Source, secret: Option<bool>) -> Part {
     Part {
         source,
         secret,
+        secret_asked,
         label,
     }
 }

@@ -5,14 +5,21 @@ use super::{
     field::{Field, Table},
     findings::Findings,
     key::{self, Context, Missing, Part, Source},
+    node::Node,
     outage::{self, Outage},
-    terms::{self, Terms},
+    overrides::{self, Overrides},
+    plans::{self, Plans},
+    terms::{Base, Terms},
+    when::{self, Reading, When},
 };
 use crate::algorithm::Kind;
 
 /// The fields of a limit.
 pub const FIELDS: &[&str] = &[
     "name",
+    "when",
+    "exempt",
+    "group",
     "key",
     "ipv6_prefix",
     "secret",
@@ -22,6 +29,8 @@ pub const FIELDS: &[&str] = &[
     "burst",
     "align",
     "lease",
+    "plans",
+    "overrides",
     "cost",
     "mode",
     "enforce_percent",
@@ -42,12 +51,22 @@ pub struct Limit {
     pub outage: Option<Outage>,
     /// Units a request takes.
     pub cost: Cost,
+    /// Which requests it is about: one of these; empty: every request.
+    pub when: Vec<When>,
+    /// Which of them it leaves out.
+    pub exempt: Vec<When>,
+    /// Of a group, only the first member that applies is asked; a number below 64.
+    pub group: Option<u8>,
     /// What identifies a client; empty: one bucket for all.
     pub key: Vec<Part>,
     /// What stands in for an absent part.
     pub missing: Missing,
     /// What a client without plan and override is admitted.
     pub terms: Terms,
+    /// What clients of a plan are admitted.
+    pub plans: Option<Plans>,
+    /// What named clients are admitted.
+    pub overrides: Overrides,
 }
 
 /// Whether a limit's refusal refuses the request.
@@ -82,19 +101,31 @@ pub const ALGORITHMS: [(&str, Kind); 6] = [
 /// All of a client's requests in hundredths of a percent.
 pub const WHOLE: u16 = 10_000;
 
-/// Reads one limit. `around` is what the policy says for all its keys.
-pub fn read(field: &Field<'_>, around: Context<'_>, findings: &mut Findings) -> Option<Limit> {
+/// What the policy says for all its limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'a> {
+    /// For all conditions and keys.
+    pub reading: Reading<'a>,
+    /// The policy's groups by name, in the order of their numbers.
+    pub groups: &'a [&'a str],
+}
+
+/// Reads one limit.
+pub fn read(field: &Field<'_>, around: Around<'_>, findings: &mut Findings) -> Option<Limit> {
     let table = field.table(FIELDS, findings)?;
     let name = table
         .require("name", findings)
         .and_then(|field| field.name(findings));
     let context = Context {
-        ipv6_prefix: read_ipv6_prefix(&table, findings).unwrap_or(around.ipv6_prefix),
-        jwt_payload: around.jwt_payload,
+        ipv6_prefix: read_ipv6_prefix(&table, findings)
+            .unwrap_or(around.reading.context.ipv6_prefix),
         secret: table
             .get("secret")
             .and_then(|field| field.boolean(findings)),
+        ..around.reading.context
     };
+    let when = when::read(table.get("when"), around.reading, findings);
+    let exempt = when::read_exempt(table.get("exempt"), around.reading, findings);
     let key = table
         .require("key", findings)
         .and_then(|field| key::read(&field, context, findings));
@@ -105,24 +136,72 @@ pub fn read(field: &Field<'_>, around: Context<'_>, findings: &mut Findings) -> 
     let kind = table
         .require("algorithm", findings)
         .and_then(|field| field.choice(&ALGORITHMS, findings));
-    let terms = terms::read(&table, name.unwrap_or_default(), kind, findings);
+    let admitted = read_admitted(&table, name, kind, key.as_deref(), context, findings);
     let mode = table
         .get("mode")
-        .and_then(|field| field.choice(&MODES, findings));
+        .and_then(|field| read_mode(&field, findings));
     let outage = table
         .get("outage")
         .and_then(|field| outage::read(&field, findings));
     let cost = cost::read(table.get("cost"), findings);
+    let enforced_share = read_share(&table, findings);
+    let (terms, plans, overrides) = admitted?;
     Some(Limit {
         name: name?.to_owned(),
         mode: mode.unwrap_or_default(),
-        enforced_share: read_share(&table, findings),
+        enforced_share,
         outage,
         cost,
+        when: when?,
+        exempt: exempt?,
+        group: read_group(&table, around.groups),
         key: key?,
         missing: missing?,
-        terms: terms?,
+        terms,
+        plans,
+        overrides,
     })
+}
+
+/// Reads what clients are admitted: the limit's own terms, its plans, its overrides.
+fn read_admitted(
+    table: &Table<'_>,
+    name: Option<&str>,
+    kind: Option<Kind>,
+    key: Option<&[Part]>,
+    context: Context<'_>,
+    findings: &mut Findings,
+) -> Option<(Terms, Option<Plans>, Overrides)> {
+    let base = Base::read(table, name.unwrap_or_default(), kind?, findings)?;
+    let terms = base.terms_beside(table, findings);
+    let plans = match table.get("plans") {
+        Some(field) => plans::read(&field, &base, table, context, findings).map(Some),
+        None => Some(None),
+    };
+    let overrides = match table.get("overrides") {
+        Some(field) => overrides::read(&field, &base, key?, context, findings),
+        None => Some(Overrides::default()),
+    };
+    Some((terms?, plans?, overrides?))
+}
+
+/// The number of the limit's group; the names were read before.
+fn read_group(table: &Table<'_>, groups: &[&str]) -> Option<u8> {
+    let Node::Text(name) = table.get("group")?.node else {
+        return None;
+    };
+    groups
+        .iter()
+        .position(|known| known == name)
+        .and_then(|i| u8::try_from(i).ok())
+}
+
+/// `off` without quotes is `false` to YAML 1.1, which Kubernetes speaks.
+fn read_mode(field: &Field<'_>, findings: &mut Findings) -> Option<Mode> {
+    match field.node {
+        Node::Bool(false) => Some(Mode::Off),
+        _ => field.choice(&MODES, findings),
+    }
 }
 
 /// Reads `ipv6_prefix` of the policy or of a limit.
@@ -143,7 +222,6 @@ fn default_missing(key: &[Part], context: Context<'_>) -> Missing {
 }
 
 fn read_share(table: &Table<'_>, findings: &mut Findings) -> u16 {
-    use super::node::Node;
     let Some(field) = table.get("enforce_percent") else {
         return WHOLE;
     };

@@ -11,13 +11,20 @@ pub mod field;
 pub mod findings;
 pub mod key;
 pub mod limit;
+pub mod network;
 pub mod node;
 pub mod outage;
+pub mod overrides;
+pub mod path;
+pub mod plans;
 pub mod rate;
 pub mod redis;
 pub mod reply;
 pub mod secret;
 pub mod terms;
+pub mod text;
+mod warnings;
+pub mod when;
 
 pub use findings::{Error, Errors, Warning};
 pub use limit::{Limit, Mode};
@@ -25,12 +32,16 @@ pub use outage::Outage;
 pub use redis::{Link, Redis, Topology};
 pub use secret::Secret;
 
+use std::collections::HashMap;
+
 use field::Field;
 use findings::{Findings, Path};
 use key::Context;
+use limit::Around;
 use node::Node;
+use when::{Reading, When};
 
-use crate::rules::identity::Hasher;
+use crate::rules::{identity::Hasher, index::Index};
 
 /// The fields of a policy.
 pub const FIELDS: &[&str] = &[
@@ -41,6 +52,8 @@ pub const FIELDS: &[&str] = &[
     "hash_key",
     "ipv6_prefix",
     "jwt_payload",
+    "path_case",
+    "exempt",
     "limits",
 ];
 
@@ -48,6 +61,10 @@ pub const FIELDS: &[&str] = &[
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Most limits of a policy.
 pub const MAX_LIMITS: usize = 10_000;
+/// Most groups of a policy.
+pub const MAX_GROUPS: usize = 64;
+/// The names of the ways to look at letter case, and whether it is looked over.
+pub const PATH_CASES: [(&str, bool); 2] = [("sensitive", false), ("insensitive", true)];
 /// Leading bits of an IPv6 address that count, unless the policy says otherwise: one customer's
 /// network.
 pub const DEFAULT_IPV6_PREFIX: u8 = 64;
@@ -68,6 +85,12 @@ pub struct Policy {
     pub reply: crate::reply::Settings,
     /// The limits, in the file's order. Never empty.
     pub limits: Vec<Limit>,
+    /// Requests that no limit is about.
+    pub exempt: Vec<When>,
+    /// Whether paths of different letter case are one path.
+    pub any_case: bool,
+    /// Finds the limits that a path may be about.
+    pub index: Index,
     /// What every key begins with, up to its tag: `PREFIX:` or `PREFIX:DOMAIN:`.
     pub key_head: String,
     /// Hashes values that are secret or long.
@@ -159,31 +182,51 @@ fn read(node: &Node, findings: &mut Findings) -> Option<Policy> {
             .unwrap_or(DEFAULT_JWT_PAYLOAD),
         secret: None,
     };
-    let limits = read_limits(table.require("limits", findings)?, context, findings)?;
+    let any_case = table
+        .get("path_case")
+        .and_then(|field| field.choice(&PATH_CASES, findings));
+    let reading = Reading {
+        context,
+        any_case: any_case.unwrap_or_default(),
+    };
+    let exempt = when::read_exempt(table.get("exempt"), reading, findings);
+    let limits = read_limits(table.require("limits", findings)?, reading, findings)?;
     let key_head = match domain {
         Some(domain) => format!("{}:{domain}:", redis.prefix),
         None => format!("{}:", redis.prefix),
     };
-    Some(Policy {
+    let policy = Policy {
         redis,
         outage: outage.unwrap_or_default(),
         reply,
+        exempt: exempt?,
+        any_case: reading.any_case,
+        index: Index::new(&limits),
         limits,
         key_head,
         hasher: Hasher::new(hash_key.as_ref()),
-    })
+    };
+    if !findings.refused() {
+        warnings::report(&policy, hash_key.is_some(), findings);
+    }
+    Some(policy)
 }
 
 fn read_limits(
     field: Field<'_>,
-    context: Context<'_>,
+    reading: Reading<'_>,
     findings: &mut Findings,
 ) -> Option<Vec<Limit>> {
     let fields = field.list(1..=MAX_LIMITS, findings)?;
-    let mut names = std::collections::HashMap::new();
+    let groups = read_groups(&fields, findings);
+    let around = Around {
+        reading,
+        groups: &groups,
+    };
+    let mut names = HashMap::new();
     let mut limits = Vec::with_capacity(fields.len());
     for (i, field) in fields.iter().enumerate() {
-        let Some(limit) = limit::read(field, context, findings) else {
+        let Some(limit) = limit::read(field, around, findings) else {
             continue;
         };
         if let Some(first) = names.insert(limit.name.clone(), i) {
@@ -196,4 +239,36 @@ fn read_limits(
         limits.push(limit);
     }
     (!limits.is_empty()).then_some(limits)
+}
+
+/// The names of all groups, each once, in the order of their first members.
+fn read_groups<'a>(limits: &[Field<'a>], findings: &mut Findings) -> Vec<&'a str> {
+    let mut groups = Vec::new();
+    for limit in limits {
+        let Node::Table(entries) = limit.node else {
+            continue;
+        };
+        let Some((_, node)) = entries.iter().find(|(name, _)| name == "group") else {
+            continue;
+        };
+        let field = Field {
+            node,
+            path: limit.path.field("group"),
+        };
+        let Some(name) = field.name(findings) else {
+            continue;
+        };
+        if groups.contains(&name) {
+            continue;
+        }
+        if groups.len() == MAX_GROUPS {
+            findings.error(
+                &field.path,
+                "one group more",
+                format!("at most {MAX_GROUPS} groups"),
+            );
+        }
+        groups.push(name);
+    }
+    groups
 }

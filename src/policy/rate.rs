@@ -12,9 +12,11 @@
 use crate::{algorithm::Window, units::Micros};
 
 /// What a rate looks like, for messages.
-pub const ACCEPTED: &str = "COUNT/WINDOW such as 100/1m, 5/10s, 20/500ms (units ms s m h d; month)";
+pub const ACCEPTED: &str = "COUNT/WINDOW such as 100/1m, 5/10s, 20/500ms (units ms s m h d; month), \
+                            unlimited, deny";
 /// What the count of `concurrency` looks like, for messages.
-pub const ACCEPTED_IN_FLIGHT: &str = "a whole number: how many may be in flight at once";
+pub const ACCEPTED_IN_FLIGHT: &str =
+    "a whole number (how many may be in flight at once), unlimited, deny";
 
 /// A rate as written; not yet checked against an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,13 @@
 use super::{
     field::{Field, Table},
     findings::Findings,
+    node::Node,
     rate::{self, Rate},
 };
-use crate::algorithm::{Algorithm, Align, Kind, Parameters};
+use crate::{
+    algorithm::{Algorithm, Align, Kind, Parameters},
+    units::Micros,
+};
 
 /// What a client is admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,58 +31,74 @@ pub struct Tier {
     pub tail: String,
 }
 
-/// What the limit says for all its clients, under which plans and overrides say their own.
+/// What a limit says for all its clients, and under which plans and overrides say their own.
 #[derive(Clone, Debug)]
-pub struct Base {
-    name: String,
+pub struct Base<'a> {
+    name: &'a str,
     kind: Kind,
     burst: Option<u64>,
     align: Option<Align>,
-    lease: Option<crate::units::Micros>,
+    lease: Option<Micros>,
 }
 
-/// Reads the numbers of a limit: `rate`, `burst`, `align`, `lease`.
-pub fn read(
-    table: &Table<'_>,
-    name: &str,
-    kind: Option<Kind>,
-    findings: &mut Findings,
-) -> Option<Terms> {
-    let rate_field = table.require("rate", findings);
-    let burst = optional(table, "burst", findings, |field, findings| {
-        field.integer(0..=u64::MAX, findings)
-    });
-    let align = optional(table, "align", findings, read_align);
-    let lease = optional(table, "lease", findings, |field, findings| {
-        field.span(
-            crate::units::Micros(0)..=crate::units::Micros(u64::MAX),
-            findings,
-        )
-    });
-    let kind = kind?;
-    let rate_field = rate_field?;
-    let rate = read_rate(&rate_field, kind, findings);
-    let base = Base {
-        name: name.to_owned(),
-        kind,
-        burst: burst?,
-        align: align?,
-        lease: lease?,
-    };
-    base.terms(rate?, None, table, &rate_field, findings)
-}
+/// The fields of terms that are written as a table.
+pub const FIELDS: &[&str] = &["rate", "burst"];
 
-impl Base {
-    /// The checked terms of one rate and, where given, its own burst. `table` is where the limit's
-    /// own numbers stand, `rate_field` where the rate stands.
-    fn terms(
-        &self,
-        rate: Rate,
-        burst: Option<u64>,
+impl<'a> Base<'a> {
+    /// Reads `burst`, `align` and `lease` of a limit.
+    pub fn read(
         table: &Table<'_>,
-        rate_field: &Field<'_>,
+        name: &'a str,
+        kind: Kind,
+        findings: &mut Findings,
+    ) -> Option<Self> {
+        let burst = optional(table, "burst", findings, read_burst);
+        let align = optional(table, "align", findings, read_align);
+        let lease = optional(table, "lease", findings, |field, findings| {
+            field.span(Micros(1)..=Micros(u64::MAX), findings)
+        });
+        Some(Self {
+            name,
+            kind,
+            burst: burst?,
+            align: align?,
+            lease: lease?,
+        })
+    }
+
+    /// Reads the terms of the limit itself or of an override: `rate`, beside its own `burst`.
+    pub fn terms_beside(&self, table: &Table<'_>, findings: &mut Findings) -> Option<Terms> {
+        let burst = optional(table, "burst", findings, read_burst)?;
+        self.terms(&table.require("rate", findings)?, burst, table, findings)
+    }
+
+    /// Reads the terms of a plan: a rate, or a table of a rate and a burst.
+    pub fn plan_terms(
+        &self,
+        field: &Field<'_>,
+        limit: &Table<'_>,
         findings: &mut Findings,
     ) -> Option<Terms> {
+        match field.node {
+            Node::Table(_) => self.terms_beside(&field.table(FIELDS, findings)?, findings),
+            _ => self.terms(field, None, limit, findings),
+        }
+    }
+
+    /// `field` holds the rate; `beside` is the table that a refused burst is reported in.
+    fn terms(
+        &self,
+        field: &Field<'_>,
+        burst: Option<u64>,
+        beside: &Table<'_>,
+        findings: &mut Findings,
+    ) -> Option<Terms> {
+        match field.node {
+            Node::Text(text) if text == "unlimited" => return Some(Terms::Unlimited),
+            Node::Text(text) if text == "deny" => return Some(Terms::Deny),
+            _ => {}
+        }
+        let rate = read_rate(field, self.kind, findings)?;
         let parameters = Parameters {
             kind: self.kind,
             count: rate.count,
@@ -94,8 +114,8 @@ impl Base {
             }
             Err(bad) => {
                 let path = match bad.field {
-                    "rate" => rate_field.path.clone(),
-                    other => table.path.field(other),
+                    "rate" => field.path.clone(),
+                    other => beside.path.field(other),
                 };
                 findings.error(&path, bad.found, bad.accepted);
                 None
@@ -104,9 +124,12 @@ impl Base {
     }
 }
 
+fn read_burst(field: &Field<'_>, findings: &mut Findings) -> Option<u64> {
+    field.integer(1..=i64::MAX.unsigned_abs(), findings)
+}
+
 /// Reads a rate and judges its shape by the algorithm.
 fn read_rate(field: &Field<'_>, kind: Kind, findings: &mut Findings) -> Option<Rate> {
-    use super::node::Node;
     let rate = match field.node {
         Node::Text(text) => rate::rate(text),
         Node::Integer(count) => u64::try_from(*count).ok().map(|count| Rate {
@@ -126,7 +149,7 @@ fn read_rate(field: &Field<'_>, kind: Kind, findings: &mut Findings) -> Option<R
 /// Reads `align`: how the windows of `fixed-window` are laid.
 fn read_align(field: &Field<'_>, findings: &mut Findings) -> Option<Align> {
     let text = match field.node {
-        super::node::Node::Text(text) => text.as_str(),
+        Node::Text(text) => text.as_str(),
         _ => "",
     };
     let align = match text {
