@@ -121,7 +121,7 @@ impl HttpContext for Http {
             for edit in decide::shown(&shared.policy, &verdict, now, status, &theirs) {
                 match edit {
                     Edit::Remove(name) => calls::remove_header(MapType::HttpResponseHeaders, name),
-                    Edit::Add(name, value) => {
+                    Edit::Set(name, value) => {
                         calls::set_header(MapType::HttpResponseHeaders, name, &value);
                     }
                 }

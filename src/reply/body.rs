@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::settings::{Body, Settings, Template};
+use super::settings::{Body, Settings};
 
 /// What a body tells.
 pub(super) struct Story<'a> {
@@ -48,7 +48,7 @@ pub(super) fn body(settings: &Settings, story: &Story<'_>) -> (String, Vec<u8>) 
                 ..
             },
         ) => {
-            let filled = fill(template, name, *quota, *remaining, story.retry_after);
+            let filled = template.fill(name, *quota, *remaining, story.retry_after);
             (template.content_type.clone(), filled.into_bytes())
         }
         (Body::Text | Body::Template(_), _) => {
@@ -146,38 +146,6 @@ fn json(story: &Story<'_>) -> Vec<u8> {
 /// These shapes always encode; an empty body is what would be left otherwise.
 fn encode(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
-}
-
-/// Puts values into the template's places. `{retry_after}` is `null` when no wait helps.
-fn fill(
-    template: &Template,
-    name: &str,
-    quota: u64,
-    remaining: u64,
-    retry_after: Option<u64>,
-) -> String {
-    let values = [
-        name.to_owned(),
-        quota.to_string(),
-        remaining.to_string(),
-        retry_after.map_or_else(|| "null".to_owned(), |seconds| seconds.to_string()),
-    ];
-    let mut filled = String::with_capacity(template.text.len().saturating_add(32));
-    let mut rest = template.text.as_str();
-    while let Some(at) = rest.find('{') {
-        let (before, from_brace) = rest.split_at(at);
-        filled.push_str(before);
-        let mut places = Template::PLACES.iter().zip(&values);
-        if let Some((place, value)) = places.find(|(place, _)| from_brace.starts_with(*place)) {
-            filled.push_str(value);
-            rest = from_brace.get(place.len()..).unwrap_or_default();
-        } else {
-            filled.push('{');
-            rest = from_brace.get(1..).unwrap_or_default();
-        }
-    }
-    filled.push_str(rest);
-    filled
 }
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";

@@ -8,10 +8,10 @@ use super::{
 /// What the host does to the response's headers, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// Removes every line of this field.
+    /// Removes every line of this field, if there is one.
     Remove(&'static str),
-    /// Adds this field, which is not there any more.
-    Add(&'static str, String),
+    /// Makes this the field's one line, whatever was there.
+    Set(&'static str, String),
 }
 
 /// Every field that tells where a client stands, of any family. `Retry-After` is none of them: an
@@ -45,24 +45,32 @@ pub fn merge(
     if ours.is_empty() || (100..200).contains(&status) {
         return Vec::new();
     }
-    let present: Vec<(&'static str, Vec<u8>)> = STATE_FIELDS
-        .into_iter()
-        .filter_map(|name| Some((name, theirs(name)?)))
-        .collect();
-    let ours_stand = present.is_empty()
-        || (status != 429
-            && match settings.parts().theirs {
-                Theirs::Replace => true,
-                Theirs::Keep => false,
-                Theirs::Stricter => !is_stricter(&present, &ours),
-            });
-    if !ours_stand {
-        return Vec::new();
+    let rule = settings.parts().theirs;
+    // Under `replace` nothing of theirs is read: every call to the host costs, and this is the rule
+    // that nearly every response meets.
+    if status == 429 || rule != Theirs::Replace {
+        let present: Vec<(&'static str, Vec<u8>)> = STATE_FIELDS
+            .into_iter()
+            .filter_map(|name| Some((name, theirs(name)?)))
+            .collect();
+        let theirs_stand = match rule {
+            _ if status == 429 => !present.is_empty(),
+            Theirs::Replace => false,
+            Theirs::Keep => !present.is_empty(),
+            Theirs::Stricter => is_stricter(&present, &ours),
+        };
+        if theirs_stand {
+            return Vec::new();
+        }
     }
-    let removed = present.into_iter().map(|(name, _)| Edit::Remove(name));
-    removed
-        .chain(ours.into_iter().map(|(name, value)| Edit::Add(name, value)))
-        .collect()
+    let is_ours = |name: &str| ours.iter().any(|(ours, _)| *ours == name);
+    let removed = STATE_FIELDS
+        .into_iter()
+        .filter(|name| !is_ours(name))
+        .map(Edit::Remove);
+    let mut edits: Vec<Edit> = removed.collect();
+    edits.extend(ours.into_iter().map(|(name, value)| Edit::Set(name, value)));
+    edits
 }
 
 /// Whether what the upstream says remains is less than what we say. A set that cannot be read is

@@ -18,6 +18,7 @@ mod readings;
 mod refusal;
 mod request;
 mod settings;
+mod template;
 mod why;
 
 pub use debug::{DEBUG_HEADER, DebugSecret};
@@ -28,9 +29,9 @@ pub use readings::retry_after;
 pub use refusal::{Circumstances, Refusal, denial, outage_refusal, refusal};
 pub use request::RequestKind;
 pub use settings::{
-    BadSetting, Body, Families, Family, GrpcStatus, Parts, ResetForm, Settings, Statuses, Template,
-    Theirs,
+    BadSetting, Body, Families, Family, GrpcStatus, Parts, ResetForm, Settings, Statuses, Theirs,
 };
+pub use template::Template;
 pub use why::{KeyHash, Why};
 
 /// The name of the limit at an index of the policy's `limits`. An index out of range names nothing:

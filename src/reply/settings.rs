@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{debug::DebugSecret, draft::Draft};
+use super::{debug::DebugSecret, draft::Draft, template::Template};
 use crate::units::Micros;
 
 /// One family of header fields.
@@ -105,22 +105,6 @@ pub enum Body {
     Text,
     /// The policy's own words on 429; one line of text otherwise.
     Template(Template),
-}
-
-/// A body with places to fill: `{name}`, `{limit}`, `{remaining}`, `{retry_after}`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
-    /// The body. A brace that opens no known place stands for itself.
-    pub text: String,
-    /// Its `Content-Type`.
-    pub content_type: String,
-}
-
-impl Template {
-    /// The places that are filled.
-    pub const PLACES: [&'static str; 4] = ["{name}", "{limit}", "{remaining}", "{retry_after}"];
-    /// Most bytes of its text.
-    pub const MAX: usize = 16_384;
 }
 
 /// What a refused gRPC call gets.
@@ -298,7 +282,7 @@ impl Settings {
             within(field, u64::from(status), 400, 599, "")?;
         }
         if let Body::Template(template) = &parts.body {
-            check_template(template)?;
+            template.check()?;
         }
         Ok(Self { parts, draft })
     }
@@ -316,43 +300,6 @@ impl Settings {
     }
 }
 
-fn check_template(template: &Template) -> Result<(), BadSetting> {
-    within(
-        "body.template",
-        template.text.len() as u64,
-        0,
-        Template::MAX as u64,
-        " bytes",
-    )?;
-    let content_type = &template.content_type;
-    let visible = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-    if content_type.len() > 128
-        || !content_type.contains('/')
-        || !content_type.bytes().all(visible)
-        || content_type.trim() != content_type
-    {
-        let accepted = "a media type such as text/html; charset=utf-8";
-        return Err(bad(
-            "body.content_type",
-            &format!("{content_type:?}"),
-            accepted,
-        ));
-    }
-    let mut rest = template.text.as_str();
-    while let Some((_, after)) = rest.split_once('{') {
-        rest = after;
-        let Some((word, _)) = after.split_once('}') else {
-            break;
-        };
-        let is_word = !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-        let place = format!("{{{word}}}");
-        if is_word && !Template::PLACES.contains(&place.as_str()) {
-            return Err(bad("body.template", &place, &Template::PLACES.join(", ")));
-        }
-    }
-    Ok(())
-}
-
 fn whole_seconds(field: &'static str, span: Micros, max: Micros) -> Result<(), BadSetting> {
     if span == Micros::ZERO || span > max || !span.0.is_multiple_of(1_000_000) {
         return Err(bad(field, &span, &format!("whole seconds, 1s..={max}")));
@@ -360,7 +307,13 @@ fn whole_seconds(field: &'static str, span: Micros, max: Micros) -> Result<(), B
     Ok(())
 }
 
-fn within(field: &'static str, n: u64, low: u64, high: u64, unit: &str) -> Result<(), BadSetting> {
+pub(super) fn within(
+    field: &'static str,
+    n: u64,
+    low: u64,
+    high: u64,
+    unit: &str,
+) -> Result<(), BadSetting> {
     if (low..=high).contains(&n) {
         return Ok(());
     }
@@ -371,7 +324,7 @@ fn within(field: &'static str, n: u64, low: u64, high: u64, unit: &str) -> Resul
     ))
 }
 
-fn bad(field: &'static str, found: &dyn fmt::Display, accepted: &str) -> BadSetting {
+pub(super) fn bad(field: &'static str, found: &dyn fmt::Display, accepted: &str) -> BadSetting {
     BadSetting {
         field,
         found: found.to_string(),

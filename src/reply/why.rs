@@ -2,8 +2,8 @@
 //! (`%FILTER_STATE(wasm.aforo:PLAIN)%`) and for the debug header.
 //!
 //! ```text
-//! verdict=refused limit=per-key key=8Jd0wq1ZkFgP remaining=0 wait_ms=6812 from=redis us=412
-//! verdict=allowed limit=per-key key=8Jd0wq1ZkFgP remaining=12 from=redis us=398 would_refuse=everyone
+//! verdict=refused limit=per-key key=5f0c63a1de7b9e24 remaining=0 wait_ms=6812 from=redis us=412
+//! verdict=allowed limit=per-key key=5f0c63a1de7b9e24 remaining=12 from=redis us=398 would_refuse=everyone
 //! verdict=allowed from=outage cause=timeout us=20144
 //! verdict=denied limit=per-key from=rules
 //! ```

@@ -66,15 +66,6 @@ impl Hasher {
         format!("{:016x}", hasher.finish())
     }
 
-    /// Twelve characters of `A-Z a-z 0-9 - _` that stand for `value` in logs, where it may not be.
-    #[must_use]
-    pub fn fingerprint(&self, value: &[u8]) -> String {
-        let mut hash = String::with_capacity(24);
-        self.write(value, &mut hash);
-        hash.truncate(12);
-        hash
-    }
-
     /// Appends 24 characters of `A-Z a-z 0-9 - _`.
     fn write(&self, value: &[u8], out: &mut String) {
         const DIGITS: &[u8; 64] =

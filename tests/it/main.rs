@@ -15,3 +15,4 @@ mod reply_policy;
 
 mod script;
 mod script_redis;
+mod stats;
