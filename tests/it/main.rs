@@ -4,8 +4,12 @@
     reason = "only the module must not read a clock; a test measures how long things take"
 )]
 
+mod e2e_clients;
+mod e2e_demo;
 mod e2e_exact;
+mod e2e_outage;
 mod e2e_shipped;
+mod e2e_vm;
 mod fence;
 mod policy;
 mod reply;

@@ -93,6 +93,14 @@ impl Config {
         }
     }
 
+    /// How long `redis_proxy` waits for Redis; nothing where the link goes straight.
+    pub fn op_timeout(&mut self, duration: &str) {
+        let settings = &mut self.listener("aforo-link")["filter_chains"][0]["filters"][1];
+        if let Some(value) = settings["typed_config"].pointer_mut("/settings/op_timeout") {
+            *value = json!(duration);
+        }
+    }
+
     /// Where Redis is.
     pub fn redis_port(&mut self, port: u16) {
         *self.port_of("aforo-redis") = json!(port);

@@ -21,7 +21,7 @@ pub mod stub;
 use std::time::{Duration, Instant};
 
 pub use place::{Dir, Module, binary, root};
-pub use process::{Process, free_port};
+pub use process::{Process, free_port, interrupt_group};
 
 /// Waits until `holds` is true, looking every few milliseconds.
 ///

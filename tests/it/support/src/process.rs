@@ -9,7 +9,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{LazyLock, Mutex, mpsc};
 
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, kill_process, kill_process_group, set_parent_process_death_signal,
+};
 
 /// A running child. Dropping it kills and reaps it.
 #[derive(Debug)]
@@ -108,6 +110,14 @@ impl Drop for Process {
             eprintln!("── {}, {}:\n{tail}\n──", self.name, self.log.display());
         }
     }
+}
+
+/// What Ctrl-C does: interrupts `leader`, which leads a process group, and all of its group.
+///
+/// # Panics
+/// When there is no such group.
+pub fn interrupt_group(leader: &Child) {
+    kill_process_group(Pid::from_child(leader), Signal::INT).expect("a process group");
 }
 
 /// A loopback port that nothing listens on now. Below the range that the kernel takes ports of outgoing
