@@ -31,8 +31,8 @@ pub mod claim;
 pub mod decide;
 #[cfg(target_family = "wasm")]
 mod host;
-pub mod outage;
 pub mod local;
+pub mod outage;
 pub mod policy;
 pub mod redis;
 pub mod reply;

@@ -9,7 +9,6 @@ pub mod pipeline;
 pub mod resp;
 pub mod room;
 pub mod script;
-pub mod script;
 mod sha1;
 pub mod upstash;
 pub mod webdis;

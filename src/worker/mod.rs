@@ -24,7 +24,7 @@ use crate::{
         gate::{Attempt, Connection},
         link::{self, Asked, Flow, Greeting, Link, Submitted},
         resp::Value,
-        script::{self, By, Member, Mode, Script, Unreadable},
+        script::{self, By, Call, Commands, Member, Mode, Unreadable},
     },
     units::{Micros, Moment},
     verdict::{Judged, Source, Verdict},
@@ -125,7 +125,6 @@ enum Errand {
 
 /// See the module. `R` is whatever the host needs to find the request again.
 pub struct Worker<R> {
-    script: Script,
     timeout: Micros,
     split: bool,
     /// What each limit of the policy wants when Redis does not answer.
@@ -158,7 +157,6 @@ impl<R> Worker<R> {
             ..link::Settings::default()
         };
         Self {
-            script: Script::production(),
             timeout: redis.timeout,
             split,
             outages: policy
@@ -309,13 +307,10 @@ impl<R> Worker<R> {
     /// and leases end by themselves at their lease time.
     pub fn release(&mut self, lease: Lease, now: Moment) {
         for part in self.parts(&lease.claims) {
-            let claims = part
-                .claims
-                .iter()
-                .filter_map(|index| lease.claims.get(*index));
+            let claims = part.asked_for(&lease.claims);
             let part = Lease {
                 claims: claims.cloned().collect(),
-                member: lease.member.clone(),
+                member: lease.member,
             };
             let number = self.number();
             self.gives.insert(number, part);
@@ -374,12 +369,12 @@ impl<R> Worker<R> {
         }
         let mut command = mem::take(&mut self.command);
         command.clear();
-        let claims = part
-            .claims
-            .iter()
-            .filter_map(|index| waiting.claims.get(*index));
-        self.script
-            .write(Mode::Take, by, claims, &waiting.member, &mut command);
+        let claims = part.asked_for(&waiting.claims);
+        Call {
+            mode: Mode::Take,
+            by,
+        }
+        .write(claims, waiting.member, &mut Commands(&mut command));
         let errand = Errand::Take(ticket, index, by);
         match self.link.submit(errand, &command, waiting.deadline, now) {
             Submitted::Send(connection, asked) => {
@@ -426,7 +421,7 @@ impl<R> Worker<R> {
         let Some(part) = waiting.parts.get_mut(index) else {
             return;
         };
-        match script::read(value, part.claims.len()) {
+        match script::read(value, part.asked_for(&waiting.claims)) {
             Ok(readings) => {
                 part.readings = Some(readings);
                 if waiting.parts.iter().all(|part| part.readings.is_some()) {
@@ -558,13 +553,11 @@ impl<R> Worker<R> {
         }
         let mut command = mem::take(&mut self.command);
         command.clear();
-        self.script.write(
-            Mode::Give,
+        Call {
+            mode: Mode::Give,
             by,
-            lease.claims.iter(),
-            &lease.member,
-            &mut command,
-        );
+        }
+        .write(&lease.claims, lease.member, &mut Commands(&mut command));
         // Nobody waits for it, so it may take as long as a connection is given to answer at all.
         let deadline = now.plus(Micros::from_secs(60));
         match self
@@ -612,6 +605,11 @@ impl Part {
         }
     }
 
+    /// The claims of this part.
+    fn asked_for<'a>(&self, claims: &'a [Claim]) -> impl Iterator<Item = &'a Claim> + Clone {
+        self.claims.iter().filter_map(|index| claims.get(*index))
+    }
+
     /// Whether the script took what this part asked for: no enforced claim of it was refused.
     fn admits(&self, claims: &[Claim]) -> bool {
         self.claims
@@ -642,8 +640,8 @@ fn is_unknown_script(value: &Value) -> bool {
 fn silence_of(why: &Unreadable) -> Silence {
     match why {
         Unreadable::NoScript => Silence::Refused(ErrorKind::NoScript),
-        Unreadable::Error(text) => Silence::Refused(ErrorKind::of(text.as_bytes())),
-        Unreadable::Malformed => Silence::Garbage,
+        Unreadable::Redis { text, .. } => Silence::Refused(ErrorKind::of(text.as_bytes())),
+        _ => Silence::Garbage,
     }
 }
 

@@ -16,7 +16,6 @@ mod reply;
 mod reply_fields;
 mod reply_merge;
 mod reply_policy;
-
 mod script;
 mod script_redis;
 mod stats;
