@@ -13,6 +13,7 @@ mod body;
 mod debug;
 mod draft;
 mod fields;
+mod grpc_web;
 mod merge;
 mod readings;
 mod refusal;

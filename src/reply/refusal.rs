@@ -4,6 +4,7 @@ use super::{
     Names, RequestKind,
     body::{self, Cause, Story},
     fields::{Fields, state_headers},
+    grpc_web,
     readings::{deciding, refusing, retry_after},
     settings::{Family, Settings},
 };
@@ -27,9 +28,9 @@ pub struct Refusal {
     pub status: u32,
     /// Lower-case names, each at most once.
     pub headers: Fields,
-    /// The body; for gRPC the message.
+    /// The body; for gRPC the message, for gRPC-Web the trailers.
     pub body: Vec<u8>,
-    /// The gRPC status for Envoy's local reply; `None`: not a gRPC request, or already in the headers.
+    /// The gRPC status for Envoy's local reply; `None`: not a gRPC request, or already in the body.
     pub grpc_status: Option<i32>,
     /// The response code details, `%RESPONSE_CODE_DETAILS%`.
     pub details: &'static str,
@@ -153,15 +154,15 @@ fn answer(
             ..reply
         },
         RequestKind::GrpcWeb { text } => {
+            let (content_type, body) = grpc_web::trailers(grpc, &body::message(story), text);
             let mut reply = Refusal {
                 status: 200,
+                body,
                 ..reply
             };
-            let suffix = if text { "-text" } else { "" };
-            let content_type = format!("application/grpc-web{suffix}+proto");
-            reply.headers.push(("content-type", content_type));
-            reply.headers.push(("grpc-status", grpc.to_string()));
-            reply.headers.push(("grpc-message", body::message(story)));
+            reply
+                .headers
+                .push(("content-type", content_type.to_owned()));
             reply
         }
     }

@@ -306,26 +306,31 @@ fn b49_grpc_gets_resource_exhausted_with_a_message_and_keeps_the_headers() {
 }
 
 #[test]
-fn grpc_web_gets_its_status_in_the_headers_of_a_200_without_body() {
-    for (text, content_type) in [
-        (false, "application/grpc-web+proto"),
-        (true, "application/grpc-web-text+proto"),
-    ] {
-        let rows = [Row::refused(Micros::from_secs(7))];
-        let reply = refuse(Parts::default(), &rows, RequestKind::GrpcWeb { text });
-        assert_eq!(
-            (reply.status, reply.grpc_status, reply.body.len()),
-            (200, None, 0)
-        );
-        assert_eq!(value(&reply.headers, "content-type"), Some(content_type));
-        assert_eq!(value(&reply.headers, "grpc-status"), Some("8"));
-        let message = value(&reply.headers, "grpc-message");
-        assert_eq!(
-            message,
-            Some("rate limit per-key exceeded, retry after 7 s")
-        );
-        assert_eq!(value(&reply.headers, "retry-after"), Some("7"));
-    }
+fn grpc_web_gets_its_status_as_trailers_in_the_body_of_a_200() {
+    let rows = [Row::refused(Micros::from_secs(7))];
+    let reply = refuse(
+        Parts::default(),
+        &rows,
+        RequestKind::GrpcWeb { text: false },
+    );
+    assert_eq!((reply.status, reply.grpc_status), (200, None));
+    assert_eq!(
+        value(&reply.headers, "content-type"),
+        Some("application/grpc-web+proto")
+    );
+    assert_eq!(value(&reply.headers, "retry-after"), Some("7"));
+    let lines = "grpc-status: 8\r\ngrpc-message: rate limit per-key exceeded, retry after 7 s\r\n";
+    assert_eq!(
+        reply.body,
+        [&[0x80, 0, 0, 0, 76], lines.as_bytes()].concat()
+    );
+
+    let text = refuse(Parts::default(), &rows, RequestKind::GrpcWeb { text: true });
+    assert_eq!(
+        value(&text.headers, "content-type"),
+        Some("application/grpc-web-text+proto")
+    );
+    assert!(text.body.starts_with(b"gAAAAExncnBj"));
 }
 
 #[test]

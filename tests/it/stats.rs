@@ -9,20 +9,20 @@ use aforo::{
     stats::{self, CAUSES, Kind, METRICS, Metric},
 };
 
-fn file(path: &str) -> String {
+pub fn file(path: &str) -> String {
     let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// `aforo_x{a="b",c=~"d|e"}` as it stands in a query.
 #[derive(Debug, PartialEq)]
-struct Selector {
-    metric: String,
-    matchers: Vec<(String, String)>,
+pub struct Selector {
+    pub metric: String,
+    pub matchers: Vec<(String, String)>,
 }
 
 /// Every selector of our metrics in a text, and every label it groups by.
-fn read_query(query: &str) -> (Vec<Selector>, BTreeSet<String>) {
+pub fn read_query(query: &str) -> (Vec<Selector>, BTreeSet<String>) {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut selectors = Vec::new();
     let mut rest = query;
