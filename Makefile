@@ -42,7 +42,7 @@ modules: build ## the filter, and the two builds of it that only tests and the b
 
 .PHONY: bench
 bench: modules ## what the filter costs, in requests per second and latency; takes some minutes
-	cargo run --release --quiet --locked --package bench
+	cargo run --profile native --quiet --locked --package bench
 
 .PHONY: setup
 setup: ## fetch what is missing: the Rust toolchain, crates, Envoy, Redis; then no network is needed

@@ -1,12 +1,10 @@
 //! How many units a request takes.
 
-use super::{field::Field, findings::Findings};
+use super::{field::Field, findings::Findings, node::Node};
+use crate::algorithm::{Kind, MAX_COST, MAX_LOG_COST};
 
 /// The fields of a cost that the request names.
 pub const FIELDS: &[&str] = &["header", "default", "min", "max"];
-
-/// Most units one request can take.
-pub const MOST: u64 = 1_000_000_000;
 
 /// How many units a request takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,38 +49,37 @@ impl Cost {
 }
 
 /// Reads `cost`; 1 when it is left out.
-pub fn read(field: Option<Field<'_>>, findings: &mut Findings) -> Cost {
-    use super::node::Node;
-    let Some(field) = field else {
-        return Cost::Fixed(1);
+pub fn read(field: Option<Field<'_>>, kind: Option<Kind>, findings: &mut Findings) -> Cost {
+    let most = match kind {
+        Some(Kind::SlidingLog | Kind::Concurrency) => MAX_LOG_COST,
+        _ => MAX_COST,
     };
-    if !matches!(field.node, Node::Table(_)) {
-        let accepted = format!("a whole number, 1 to {MOST}, or {{header, default, min, max}}");
-        return match field.node {
-            Node::Integer(cost) => match u64::try_from(*cost) {
-                Ok(cost @ 1..=MOST) => Cost::Fixed(cost),
-                _ => field.refuse(&accepted, findings).unwrap_or(Cost::Fixed(1)),
-            },
-            _ => field.refuse(&accepted, findings).unwrap_or(Cost::Fixed(1)),
-        };
-    }
-    read_header(&field, findings).unwrap_or(Cost::Fixed(1))
+    let cost = field.and_then(|field| match field.node {
+        Node::Table(_) => read_header(&field, most, findings),
+        Node::Integer(cost) if (1..=most).contains(&cost.unsigned_abs()) && *cost > 0 => {
+            Some(Cost::Fixed(cost.unsigned_abs()))
+        }
+        _ => {
+            let accepted = format!("a whole number, 1 to {most}, or {{header, default, min, max}}");
+            field.refuse(&accepted, findings)
+        }
+    });
+    cost.unwrap_or(Cost::Fixed(1))
 }
 
-fn read_header(field: &Field<'_>, findings: &mut Findings) -> Option<Cost> {
+fn read_header(field: &Field<'_>, most: u64, findings: &mut Findings) -> Option<Cost> {
     let table = field.table(FIELDS, findings)?;
-    let name = table.require("header", findings);
-    let number = |name: &str, least: u64, findings: &mut Findings| {
+    let number = |name: &str, findings: &mut Findings| {
         table
             .get(name)
-            .map(|field| field.integer(least..=MOST, findings))
+            .map_or(Some(1), |field| field.integer(0..=most, findings))
     };
-    let default = number("default", 0, findings).unwrap_or(Some(1));
-    let min = number("min", 0, findings).unwrap_or(Some(1));
+    let default = number("default", findings);
+    let min = number("min", findings);
     let max = table
         .require("max", findings)
-        .and_then(|field| field.integer(1..=MOST, findings));
-    let name = name.and_then(|field| {
+        .and_then(|field| field.integer(1..=most, findings));
+    let name = table.require("header", findings).and_then(|field| {
         let name = super::key::header_name(field.text(findings)?);
         name.or_else(|| field.refuse("a header's name", findings))
     });

@@ -84,6 +84,12 @@ impl Errors {
     pub fn list(&self) -> &[Error] {
         &self.list
     }
+
+    /// How many errors more there are.
+    #[must_use]
+    pub const fn unshown(&self) -> usize {
+        self.unshown
+    }
 }
 
 impl fmt::Display for Errors {
@@ -194,6 +200,10 @@ impl Findings {
     }
 
     fn push(&mut self, error: Error) {
+        // A number of the limit is checked again with each plan: once is enough.
+        if self.errors.contains(&error) {
+            return;
+        }
         if self.errors.len() < MAX_ERRORS {
             self.errors.push(error);
         } else {

@@ -143,7 +143,7 @@ pub fn read(field: &Field<'_>, around: Around<'_>, findings: &mut Findings) -> O
     let outage = table
         .get("outage")
         .and_then(|field| outage::read(&field, findings));
-    let cost = cost::read(table.get("cost"), findings);
+    let cost = cost::read(table.get("cost"), kind, findings);
     let enforced_share = read_share(&table, findings);
     let (terms, plans, overrides) = admitted?;
     Some(Limit {
@@ -175,7 +175,7 @@ fn read_admitted(
     let base = Base::read(table, name.unwrap_or_default(), kind?, findings)?;
     let terms = base.terms_beside(table, findings);
     let plans = match table.get("plans") {
-        Some(field) => plans::read(&field, &base, table, context, findings).map(Some),
+        Some(field) => plans::read(&field, &base, context, findings).map(Some),
         None => Some(None),
     };
     let overrides = match table.get("overrides") {

@@ -20,6 +20,8 @@ pub mod plans;
 pub mod rate;
 pub mod redis;
 pub mod reply;
+#[cfg(not(target_family = "wasm"))]
+pub mod schema;
 pub mod secret;
 pub mod terms;
 pub mod text;

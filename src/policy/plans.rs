@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    field::{Field, Table},
+    field::Field,
     findings::Findings,
     key::{self, Context, Part},
     terms::{Base, Terms},
@@ -36,7 +36,6 @@ impl Plans {
 pub fn read(
     field: &Field<'_>,
     base: &Base<'_>,
-    limit: &Table<'_>,
     context: Context<'_>,
     findings: &mut Findings,
 ) -> Option<Plans> {
@@ -47,7 +46,7 @@ pub fn read(
     let mut named = BTreeMap::new();
     let mut whole = true;
     for (name, field) in table.fields().filter(|(name, _)| *name != "by") {
-        match base.plan_terms(&field, limit, findings) {
+        match base.plan_terms(&field, findings) {
             Some(terms) => {
                 named.insert(name.to_owned(), terms);
             }

@@ -1,13 +1,15 @@
 //! What a client is admitted: a rate with its algorithm, everything, or nothing.
 
+use std::fmt;
+
 use super::{
     field::{Field, Table},
-    findings::Findings,
+    findings::{Findings, Path},
     node::Node,
     rate::{self, Rate},
 };
 use crate::{
-    algorithm::{Algorithm, Align, Kind, Parameters},
+    algorithm::{Algorithm, Align, Kind, Parameters, Window},
     units::Micros,
 };
 
@@ -29,6 +31,26 @@ pub struct Tier {
     pub algorithm: Algorithm,
     /// `:NAME:ALGORITHM`, what follows the tag in the key.
     pub tail: String,
+    /// The rate as written.
+    pub rate: Rate,
+    /// The burst as written.
+    pub burst: Option<u64>,
+}
+
+impl fmt::Display for Tier {
+    /// `gcra 100/1m, burst 20`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.algorithm.kind().name(), self.rate.count)?;
+        match self.rate.window {
+            Some(Window::Span(span)) => write!(f, "/{span}")?,
+            Some(Window::Month) => f.write_str("/month")?,
+            None => f.write_str(" in flight")?,
+        }
+        match self.burst {
+            Some(burst) => write!(f, ", burst {burst}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a limit says for all its clients, and under which plans and overrides say their own.
@@ -39,6 +61,7 @@ pub struct Base<'a> {
     burst: Option<u64>,
     align: Option<Align>,
     lease: Option<Micros>,
+    limit: Path,
 }
 
 /// The fields of terms that are written as a table.
@@ -63,34 +86,30 @@ impl<'a> Base<'a> {
             burst: burst?,
             align: align?,
             lease: lease?,
+            limit: table.path.clone(),
         })
     }
 
     /// Reads the terms of the limit itself or of an override: `rate`, beside its own `burst`.
     pub fn terms_beside(&self, table: &Table<'_>, findings: &mut Findings) -> Option<Terms> {
         let burst = optional(table, "burst", findings, read_burst)?;
-        self.terms(&table.require("rate", findings)?, burst, table, findings)
+        let own = burst.map(|burst| (burst, table.path.field("burst")));
+        self.terms(&table.require("rate", findings)?, own, findings)
     }
 
     /// Reads the terms of a plan: a rate, or a table of a rate and a burst.
-    pub fn plan_terms(
-        &self,
-        field: &Field<'_>,
-        limit: &Table<'_>,
-        findings: &mut Findings,
-    ) -> Option<Terms> {
+    pub fn plan_terms(&self, field: &Field<'_>, findings: &mut Findings) -> Option<Terms> {
         match field.node {
             Node::Table(_) => self.terms_beside(&field.table(FIELDS, findings)?, findings),
-            _ => self.terms(field, None, limit, findings),
+            _ => self.terms(field, None, findings),
         }
     }
 
-    /// `field` holds the rate; `beside` is the table that a refused burst is reported in.
+    /// `field` holds the rate; `own` is a burst that stands beside it, and where.
     fn terms(
         &self,
         field: &Field<'_>,
-        burst: Option<u64>,
-        beside: &Table<'_>,
+        own: Option<(u64, Path)>,
         findings: &mut Findings,
     ) -> Option<Terms> {
         match field.node {
@@ -99,23 +118,33 @@ impl<'a> Base<'a> {
             _ => {}
         }
         let rate = read_rate(field, self.kind, findings)?;
+        let (burst, burst_path) = match own {
+            Some((burst, path)) => (Some(burst), path),
+            None => (self.burst, self.limit.field("burst")),
+        };
         let parameters = Parameters {
             kind: self.kind,
             count: rate.count,
             window: rate.window,
-            burst: burst.or(self.burst),
+            burst,
             align: self.align,
             lease: self.lease,
         };
         match Algorithm::new(parameters) {
             Ok(algorithm) => {
                 let tail = format!(":{}:{}", self.name, algorithm.key_part());
-                Some(Terms::Limited(Tier { algorithm, tail }))
+                Some(Terms::Limited(Tier {
+                    algorithm,
+                    tail,
+                    rate,
+                    burst,
+                }))
             }
             Err(bad) => {
                 let path = match bad.field {
                     "rate" => field.path.clone(),
-                    other => beside.path.field(other),
+                    "burst" => burst_path,
+                    other => self.limit.field(other),
                 };
                 findings.error(&path, bad.found, bad.accepted);
                 None

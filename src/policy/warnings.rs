@@ -67,14 +67,14 @@ fn one(limit: &Limit, path: &Path, findings: &mut Findings) {
     }
     if let Cost::Fixed(cost) = limit.cost {
         let least = all.iter().filter_map(|terms| match terms {
-            Terms::Limited(tier) => Some(tier.algorithm.quota()),
+            Terms::Limited(tier) => Some(tier.algorithm.max_cost()),
             _ => None,
         });
         if let Some(quota) = least.min().filter(|quota| *quota < cost) {
             findings.warning(
                 &path.field("cost"),
                 format!(
-                    "{cost} never fits where the most at once is {quota}: always refused there"
+                    "{cost} never fits where one request can take {quota}: always refused there"
                 ),
             );
         }

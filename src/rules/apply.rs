@@ -15,7 +15,7 @@ use crate::{
         key::{Missing, Part, Source},
         limit::WHOLE,
         path::Pattern,
-        terms::Terms,
+        terms::{Terms, Tier},
     },
     request::{Bytes, Request},
 };
@@ -27,6 +27,8 @@ pub enum Outcome<'a> {
     Claim {
         /// What is asked.
         claim: Claim,
+        /// The terms.
+        tier: &'a Tier,
         /// Whose terms.
         chosen: Chosen<'a>,
     },
@@ -153,7 +155,11 @@ pub fn apply<'a>(
                 cost,
                 enforced,
             };
-            Outcome::Claim { claim, chosen }
+            Outcome::Claim {
+                claim,
+                tier,
+                chosen,
+            }
         }
     };
     // A limit that refuses nothing leaves its group's place to one that does.

@@ -55,7 +55,7 @@ impl Config {
     pub fn as_it_stands(link: Link) -> Self {
         let path = root().join(link.file());
         let text = std::fs::read_to_string(&path).expect("the shipped configuration");
-        Self(serde_saphyr::from_str(&text).expect("the shipped configuration is YAML"))
+        Self(yaml(&text))
     }
 
     /// The whole, as Envoy reads it.
@@ -111,14 +111,6 @@ impl Config {
         *self.port_of("upstream") = json!(port);
     }
 
-    /// Answers every request itself, with 200 and `body`, as a benchmark's upstream.
-    pub fn answer_directly(&mut self, body: &str) {
-        self.manager()["route_config"]["virtual_hosts"][0]["routes"][0] = json!({
-            "match": { "prefix": "/" },
-            "direct_response": { "status": 200, "body": { "inline_string": body } },
-        });
-    }
-
     /// What the shipped policy says, as it stands in the file.
     #[must_use]
     pub fn shipped_policy(&mut self) -> Value {
@@ -161,6 +153,15 @@ impl Config {
         named(&mut self.0["static_resources"]["listeners"], name)
     }
 
+    /// One listener more.
+    ///
+    /// # Panics
+    /// When the configuration has no list of listeners.
+    pub fn add_listener(&mut self, listener: Value) {
+        let listeners = self.0["static_resources"]["listeners"].as_array_mut();
+        listeners.expect("listeners").push(listener);
+    }
+
     /// The cluster of this name.
     pub fn cluster(&mut self, name: &str) -> &mut Value {
         named(&mut self.0["static_resources"]["clusters"], name)
@@ -201,6 +202,15 @@ impl Config {
             .pointer_mut(pointer)
             .unwrap_or_else(|| panic!("no {pointer}")) = value;
     }
+}
+
+/// YAML as JSON.
+///
+/// # Panics
+/// When it is no YAML.
+#[must_use]
+pub fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).expect("YAML")
 }
 
 fn string_value(text: &str) -> Value {

@@ -20,8 +20,9 @@ pub mod stub;
 
 use std::time::{Duration, Instant};
 
+pub use config::yaml;
 pub use place::{Dir, Module, binary, root};
-pub use process::{Process, free_port, interrupt_group};
+pub use process::{Process, free_port, interrupt_group, pin_this_thread};
 
 /// Waits until `holds` is true, looking every few milliseconds.
 ///

@@ -12,6 +12,7 @@ use std::sync::{LazyLock, Mutex, mpsc};
 use rustix::process::{
     Pid, Signal, kill_process, kill_process_group, set_parent_process_death_signal,
 };
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// A running child. Dropping it kills and reaps it.
 #[derive(Debug)]
@@ -90,6 +91,23 @@ impl Process {
         number.expect("the kernel states VmRSS")
     }
 
+    /// Keeps every thread that it has now on one core.
+    ///
+    /// # Panics
+    /// When there is no such core.
+    pub fn pin(&self, core: usize) {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid()));
+        for thread in threads.expect("the process lives").flatten() {
+            let id = thread
+                .file_name()
+                .to_string_lossy()
+                .parse()
+                .ok()
+                .and_then(Pid::from_raw);
+            pin(id, core);
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap_or_else(|error| panic!("{}: {error}", self.name));
@@ -118,6 +136,20 @@ impl Drop for Process {
 /// When there is no such group.
 pub fn interrupt_group(leader: &Child) {
     kill_process_group(Pid::from_child(leader), Signal::INT).expect("a process group");
+}
+
+/// Keeps the calling thread, and those that it starts from now on, on one core.
+///
+/// # Panics
+/// When there is no such core.
+pub fn pin_this_thread(core: usize) {
+    pin(None, core);
+}
+
+fn pin(thread: Option<Pid>, core: usize) {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(thread, &cores).unwrap_or_else(|error| panic!("core {core}: {error}"));
 }
 
 /// A loopback port that nothing listens on now. Below the range that the kernel takes ports of outgoing

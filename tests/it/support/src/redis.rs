@@ -1,7 +1,7 @@
 //! A Redis of one's own.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Client, Connection, FromRedisValue, RedisResult};
 
@@ -128,6 +128,27 @@ impl Redis {
             command.arg(*word);
         }
         command.query(&mut connection)
+    }
+
+    /// How long one command takes over one connection, sent again and again for `span`.
+    ///
+    /// # Panics
+    /// When Redis answers with an error.
+    #[must_use]
+    pub fn round_trips(&self, words: &[Vec<u8>], span: Duration) -> Vec<Duration> {
+        let mut connection = self.connection();
+        let mut command = redis::Cmd::new();
+        for word in words {
+            command.arg(word);
+        }
+        let mut times = Vec::new();
+        let started = Instant::now();
+        while started.elapsed() < span {
+            let sent = Instant::now();
+            command.exec(&mut connection).expect("an answer");
+            times.push(sent.elapsed());
+        }
+        times
     }
 
     /// How often a command ran since the start or `CONFIG RESETSTAT`; zero when it never did.
