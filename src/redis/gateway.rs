@@ -273,7 +273,7 @@ mod tests {
             header(&request, "authorization"),
             Some("Basic dXNlcjpwYTpzcw==")
         );
-        assert_eq!(request.body, b"EVALSHA/ab/1/k/7.raw");
+        assert_eq!(request.body, b"EVALSHA/ab/1/k/7.json");
 
         let upstash = Gateway::upstash("eu1.upstash.io", "s3cret");
         let request = upstash.request(&command()).unwrap();
@@ -348,9 +348,9 @@ mod tests {
         let full = calls.submit(4, &command(), Moment(9));
         assert_eq!(full, Called::Refused(4, Silence::Full));
         let answer = Ok(Value::Integer(3));
-        let settled = calls.answered(third, Some(200), b":3\r\n");
+        let settled = calls.answered(third, Some(200), b"{\"A\":3}");
         assert_eq!(settled, Some(Settled { ticket: 3, answer }));
-        assert_eq!(calls.answered(third, Some(200), b":3\r\n"), None);
+        assert_eq!(calls.answered(third, Some(200), b"{\"A\":3}"), None);
         assert_eq!(calls.next_check(), Some(Moment(10)));
         let mut settled = Vec::new();
         calls.expire(Moment(10), &mut settled);
@@ -362,7 +362,7 @@ mod tests {
             }]
         );
         assert_eq!(
-            calls.answered(second, Some(200), b":2\r\n"),
+            calls.answered(second, Some(200), b"{\"A\":2}"),
             None,
             "it is late"
         );

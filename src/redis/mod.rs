@@ -4,6 +4,7 @@
 pub mod error;
 pub mod gate;
 pub mod gateway;
+pub mod json;
 pub mod link;
 pub mod pipeline;
 pub mod resp;

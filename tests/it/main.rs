@@ -12,6 +12,7 @@ mod e2e_outage;
 mod e2e_shipped;
 mod e2e_vm;
 mod fence;
+mod gateway_webdis;
 mod policy;
 mod reply;
 mod reply_e2e;

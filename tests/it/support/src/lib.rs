@@ -17,6 +17,7 @@ mod process;
 pub mod redis;
 pub mod relay;
 pub mod stub;
+pub mod webdis;
 
 use std::time::{Duration, Instant};
 

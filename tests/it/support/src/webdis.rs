@@ -1,0 +1,73 @@
+//! A Webdis of one's own: an HTTP gateway in front of a Redis.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::{Dir, Process, binary, free_port, until};
+
+/// A Webdis on a loopback port of its own.
+#[derive(Debug)]
+pub struct Webdis {
+    address: SocketAddr,
+    process: Process,
+    // Its configuration and log live as long as it does.
+    _dir: Dir,
+}
+
+impl Webdis {
+    /// Starts one in front of the Redis on this loopback port, with an access list as its documentation
+    /// describes it, and waits until it accepts connections.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn start(redis: u16, access: &Value) -> Self {
+        let dir = Dir::temporary("webdis");
+        let port = free_port();
+        let settings = json!({
+            "redis_host": "127.0.0.1",
+            "redis_port": redis,
+            "http_host": "127.0.0.1",
+            "http_port": port,
+            "threads": 2,
+            "pool_size": 4,
+            "daemonize": false,
+            "websockets": false,
+            "database": 0,
+            "acl": access,
+            "verbosity": 4,
+            "logfile": dir.join("webdis-requests.log"),
+        });
+        let file = dir.join("webdis.json");
+        std::fs::write(&file, settings.to_string()).expect("a configuration file");
+        let mut command = Command::new(binary("WEBDIS", "webdis"));
+        command.arg(&file).current_dir(dir.path());
+        let mut process = Process::start("Webdis", command, &dir.join("webdis.log"));
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        until("Webdis to accept connections", || {
+            if let Some(status) = process.ended() {
+                panic!("Webdis ended ({status}):\n{}", process.log());
+            }
+            std::net::TcpStream::connect(address).is_ok()
+        });
+        Self {
+            address,
+            process,
+            _dir: dir,
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+}
