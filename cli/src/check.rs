@@ -108,7 +108,9 @@ fn check_one(file: &str, source: &Source, arguments: &Arguments) -> u8 {
     }
     match source.policy() {
         Err(errors) => {
-            for error in errors.list() {
+            let mut list: Vec<_> = errors.list().iter().collect();
+            list.sort_by_key(|error| source.line(&error.path));
+            for error in list {
                 print("error", &error.path, error.to_string());
             }
             if errors.unshown() > 0 {
@@ -118,6 +120,8 @@ fn check_one(file: &str, source: &Source, arguments: &Arguments) -> u8 {
             REFUSED
         }
         Ok((policy, warnings)) => {
+            let mut warnings = warnings;
+            warnings.sort_by_key(|warning| source.line(&warning.path));
             for warning in &warnings {
                 warned = true;
                 print("warning", &warning.path, warning.to_string());

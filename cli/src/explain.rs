@@ -14,7 +14,7 @@ use aforo::{
 };
 use serde_json::{Value, json};
 
-use crate::{REFUSED, UNREADABLE, request::Request, source, text_of};
+use crate::{REFUSED, UNREADABLE, request::Request, source};
 
 /// The arguments of `aforo explain`.
 #[derive(clap::Args)]
@@ -32,15 +32,8 @@ pub struct Arguments {
 /// Explains the request by every policy of the file.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let file = &arguments.file;
-    let read = text_of(file).and_then(|(text, is_json)| {
-        source::read(&text, is_json).map_err(|error| format!("line {}: {error}", error.line))
-    });
-    let sources = match read {
-        Ok(sources) if !sources.is_empty() => sources,
-        Ok(_) => {
-            eprintln!("{file}: no policy of this filter is in the file");
-            return ExitCode::from(UNREADABLE);
-        }
+    let sources = match source::of(file) {
+        Ok(sources) => sources,
         Err(error) => {
             eprintln!("{file}: {error}");
             return ExitCode::from(UNREADABLE);

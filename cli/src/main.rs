@@ -28,7 +28,13 @@ enum Command {
     /// Read policies as the filter would, and report everything that is wrong with them.
     Check(check::Arguments),
     /// Tell which limits apply to a request, under which keys, and why the others do not.
-    Explain(explain::Arguments),
+    Explain(Box<explain::Arguments>),
+    /// Print the policies of a file as JSON, one after the other, as the filter gets them; nothing is checked.
+    Json {
+        /// A policy in YAML or JSON, an Istio resource or an Envoy file; `-` is standard input.
+        #[arg(value_name = "FILE")]
+        file: String,
+    },
     /// Print the JSON Schema of a policy, for editors.
     Schema,
 }
@@ -37,6 +43,18 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Json { file } => match source::of(&file) {
+            Ok(sources) => {
+                sources
+                    .iter()
+                    .for_each(|source| println!("{}", source.json()));
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("{file}: {error}");
+                ExitCode::from(UNREADABLE)
+            }
+        },
         Command::Schema => {
             println!("{:#}", aforo::policy::schema::schema());
             ExitCode::SUCCESS

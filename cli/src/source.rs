@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use aforo::policy::{Errors, Policy, Warning, findings::Path};
+use aforo::policy::{Errors, Policy, Warning, findings::Path, node::Node};
 
 use crate::yaml::{self, Malformed, Value, Yaml};
 
@@ -23,7 +23,7 @@ pub struct Source {
 /// When the file is neither YAML nor JSON.
 pub fn read(text: &str, is_json: bool) -> Result<Vec<Source>, Malformed> {
     if is_json
-        && let Err(error) = serde_json::from_str::<serde_json::de::IgnoredAny>(text)
+        && let Err(error) = serde_json::from_str::<Node>(text)
         && !text.trim().is_empty()
     {
         return Err(Malformed {
@@ -34,7 +34,11 @@ pub fn read(text: &str, is_json: bool) -> Result<Vec<Source>, Malformed> {
     let documents = yaml::documents(text)?;
     let mut sources = Vec::new();
     for document in &documents {
-        find(document, &context(document), &mut sources);
+        if document.get("limits").is_some() && is_bare(document) {
+            sources.push(Source::new(document, None));
+        } else {
+            find(document, &context(document), &mut sources);
+        }
     }
     if sources.is_empty() && documents.iter().all(is_bare) {
         // Whatever it is, it was meant as a policy: let the reader say what is wrong with it.
@@ -47,7 +51,25 @@ pub fn read(text: &str, is_json: bool) -> Result<Vec<Source>, Malformed> {
     Ok(sources)
 }
 
+/// The policies of a file by its name; at least one.
+///
+/// # Errors
+/// Why there is none, for a person.
+pub fn of(file: &str) -> Result<Vec<Source>, String> {
+    let (text, is_json) = crate::text_of(file)?;
+    let sources = read(&text, is_json).map_err(|error| format!("line {}: {error}", error.line))?;
+    match sources.is_empty() {
+        true => Err("no policy of this filter is in the file".to_owned()),
+        false => Ok(sources),
+    }
+}
+
 impl Source {
+    /// The policy's JSON.
+    pub fn json(&self) -> &str {
+        self.json.trim()
+    }
+
     fn new(policy: &Yaml, within: Option<String>) -> Self {
         let mut source = Self {
             within,
@@ -156,10 +178,6 @@ fn find(yaml: &Yaml, within: &Option<String>, sources: &mut Vec<Source>) {
     match &yaml.value {
         Value::List(list) => list.iter().for_each(|value| find(value, within, sources)),
         Value::Map(map) => {
-            if yaml.get("limits").is_some() && is_bare(yaml) {
-                sources.push(Source::new(yaml, within.clone()));
-                return;
-            }
             let ours = ["url", "name", "root_id", "pluginName"]
                 .iter()
                 .filter_map(|name| yaml.get(name)?.text())

@@ -131,6 +131,12 @@ pub fn read_missing(
             "deny" => return Some(Missing::Deny),
             "skip" => return Some(Missing::Skip),
             "shared" => return Some(Missing::Shared),
+            word if !word.contains(':') && !PLAIN_KINDS.contains(&word) => {
+                let words = ["deny", "skip", "shared"].into_iter();
+                let words = words.chain(PLAIN_KINDS.iter().chain(NAMED_KINDS).copied());
+                findings.unknown(&field.path, "the unknown value", word, words);
+                return None;
+            }
             _ => {}
         },
         Node::List(list) if list.is_empty() => {

@@ -225,22 +225,35 @@ fn read_limits(
         reading,
         groups: &groups,
     };
+    refuse_repeated_names(&fields, findings);
+    let limits: Vec<Limit> = fields
+        .iter()
+        .filter_map(|field| limit::read(field, around, findings))
+        .collect();
+    (!limits.is_empty()).then_some(limits)
+}
+
+fn refuse_repeated_names(limits: &[Field<'_>], findings: &mut Findings) {
     let mut names = HashMap::new();
-    let mut limits = Vec::with_capacity(fields.len());
-    for (i, field) in fields.iter().enumerate() {
-        let Some(limit) = limit::read(field, around, findings) else {
+    for (i, limit) in limits.iter().enumerate() {
+        let Node::Table(entries) = limit.node else {
             continue;
         };
-        if let Some(first) = names.insert(limit.name.clone(), i) {
+        let name = entries
+            .iter()
+            .find(|(name, _)| name == "name")
+            .map(|(_, node)| node);
+        let Some(Node::Text(name)) = name else {
+            continue;
+        };
+        if let Some(first) = names.insert(name, i) {
             findings.error(
-                &field.path.field("name"),
-                format!("{:?} again", limit.name),
+                &limit.path.field("name"),
+                format!("{} again", findings::shown(name)),
                 format!("a name of its own; limits[{first}] has this one"),
             );
         }
-        limits.push(limit);
     }
-    (!limits.is_empty()).then_some(limits)
 }
 
 /// The names of all groups, each once, in the order of their first members.

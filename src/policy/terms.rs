@@ -9,7 +9,7 @@ use super::{
     rate::{self, Rate},
 };
 use crate::{
-    algorithm::{Algorithm, Align, Kind, Parameters, Window},
+    algorithm::{Algorithm, Align, Kind, MAX_COUNT, MAX_LEASE, MIN_LEASE, Parameters, Window},
     units::Micros,
 };
 
@@ -78,7 +78,7 @@ impl<'a> Base<'a> {
         let burst = optional(table, "burst", findings, read_burst);
         let align = optional(table, "align", findings, read_align);
         let lease = optional(table, "lease", findings, |field, findings| {
-            field.span(Micros(1)..=Micros(u64::MAX), findings)
+            field.span(MIN_LEASE..=MAX_LEASE, findings)
         });
         Some(Self {
             name,
@@ -154,7 +154,7 @@ impl<'a> Base<'a> {
 }
 
 fn read_burst(field: &Field<'_>, findings: &mut Findings) -> Option<u64> {
-    field.integer(1..=i64::MAX.unsigned_abs(), findings)
+    field.integer(1..=MAX_COUNT, findings)
 }
 
 /// Reads a rate and judges its shape by the algorithm.

@@ -2,7 +2,7 @@
 
 use super::{
     field::{Field, Table},
-    findings::Findings,
+    findings::{Findings, shown},
     key::{self, Context},
     network::{self, Network},
     node::Node,
@@ -166,6 +166,10 @@ fn read_values(
     values: &mut Vec<(Named, Test)>,
     findings: &mut Findings,
 ) -> Option<()> {
+    if !["headers", "query", "cookies", "claims", "properties"].contains(&kind) {
+        // An unknown field: reported with the table.
+        return None;
+    }
     let table: Table<'_> = field.any_table(findings)?;
     let mut whole = true;
     for (name, field) in table.fields() {
@@ -178,16 +182,15 @@ fn read_values(
                 format!("claim:{name}"),
                 key::claim_path(&steps(), context),
             )),
-            "properties" => Some(Named::Property(name.to_owned(), steps())),
-            // An unknown field: reported with the table.
-            _ => return None,
+            _ => Some(Named::Property(name.to_owned(), steps())),
         };
         let named = named.filter(|_| !name.is_empty()).or_else(|| {
-            findings.error(
-                &field.path,
-                "a name that cannot be",
-                format!("the name of one of {kind}"),
-            );
+            let accepted = match kind {
+                "headers" => "a header's name; for pseudo headers use path, methods, hosts",
+                "cookies" => "a cookie's name",
+                _ => "a name that is not empty",
+            };
+            findings.error(&field.path, shown(name), accepted);
             None
         });
         let typed = matches!(kind, "claims" | "properties");
