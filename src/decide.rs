@@ -32,6 +32,7 @@ pub fn conclude(policy: &Policy, outcome: Outcome, circumstances: Circumstances)
                 circumstances,
             ))
         }
+        Outcome::Local(_, verdict) => conclude(policy, Outcome::Verdict(verdict), circumstances),
         Outcome::Outage(_, Leave::Forward | Leave::Local) => Conclusion::Forward(None),
         Outcome::Outage(_, Leave::Refuse) => {
             Conclusion::Refuse(reply::outage_refusal(&policy.reply, circumstances))
@@ -48,7 +49,7 @@ pub fn deny(policy: &Policy, circumstances: Circumstances) -> Conclusion {
 #[must_use]
 pub fn reason(policy: &Policy, outcome: &Outcome, took: Micros) -> String {
     let why = match outcome {
-        Outcome::Verdict(verdict) => Why::Verdict(verdict),
+        Outcome::Verdict(verdict) | Outcome::Local(_, verdict) => Why::Verdict(verdict),
         Outcome::Outage(silence, leave) => Why::Outage {
             cause: silence.label(),
             refused: *leave == Leave::Refuse,

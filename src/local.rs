@@ -134,6 +134,37 @@ impl Local {
     }
 }
 
+/// What an outage leaves behind.
+impl Local {
+    /// Keys that are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether nothing is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Units that were taken of this claim's limit and still count.
+    #[must_use]
+    pub fn used(&self, claim: &Claim, now: Moment) -> u64 {
+        let kept = self.keys.get(&claim.key);
+        let kept = kept.filter(|kept| kept.until > now);
+        kept.map_or(0, |kept| {
+            let look = claim.algorithm.look(Some(&kept.state), Act::Take(0), now);
+            claim.algorithm.quota().saturating_sub(look.room)
+        })
+    }
+
+    /// Forgets this key.
+    pub fn forget(&mut self, key: &str) {
+        self.keys.remove(key);
+    }
+}
+
 /// The first moment at which Redis might have dropped a key of that life; its state matters no more.
 fn until(now: Moment, ttl_ms: u64) -> Moment {
     now.plus(Micros::from_millis(ttl_ms.saturating_sub(1)))

@@ -37,6 +37,21 @@ impl Bucket {
         })
     }
 
+    /// One of so many equal parts: as long to fill, the burst rounded up to a whole token, and the
+    /// rate never above its part.
+    pub fn share(self, parts: u64) -> Self {
+        let burst = self.burst.div_ceil(parts.max(1));
+        let token = self.token.saturating_mul(parts.max(1));
+        // A rate of less than one in a century is held at that.
+        let (pace, token) = measure(self.pace, token, burst).unwrap_or((1, over(EXACT, burst)));
+        Self {
+            burst,
+            pace,
+            token,
+            span: self.span,
+        }
+    }
+
     /// How long an empty bucket takes to fill, rounded up.
     pub const fn fills_in(&self) -> Micros {
         Micros(self.full().div_ceil(nonzero(self.pace)))

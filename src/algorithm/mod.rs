@@ -139,6 +139,33 @@ impl Algorithm {
         self.quota().min(most)
     }
 
+    /// One of so many equal parts of this limit, for one of so many limiters that do not know of each
+    /// other: the quota divided and rounded up, so never nothing, and a bucket's rate divided.
+    #[must_use]
+    pub fn share(self, parts: u64) -> Self {
+        let part = |quota: u64| quota.div_ceil(parts.max(1));
+        Self(match self.0 {
+            Numbers::SlidingLog(mut it) => {
+                it.quota = part(it.quota);
+                Numbers::SlidingLog(it)
+            }
+            Numbers::Concurrency(mut it) => {
+                it.quota = part(it.quota);
+                Numbers::Concurrency(it)
+            }
+            Numbers::SlidingWindow(mut it) => {
+                it.quota = part(it.quota);
+                Numbers::SlidingWindow(it)
+            }
+            Numbers::FixedWindow(mut it) => {
+                it.quota = part(it.quota);
+                Numbers::FixedWindow(it)
+            }
+            Numbers::TokenBucket(it) => Numbers::TokenBucket(TokenBucket(it.0.share(parts))),
+            Numbers::Gcra(it) => Numbers::Gcra(Gcra(it.0.share(parts))),
+        })
+    }
+
     /// The end of the Redis key: the algorithm and its window, so that a changed algorithm or window
     /// never meets another's state, while a changed number keeps it. `[a-z0-9+-]`, at most 24 bytes.
     #[must_use]

@@ -278,6 +278,10 @@ impl Shared {
                 self.meter
                     .record(Stat::RedisMicroseconds, took.0, &self.policy);
             }
+            Outcome::Local(why, verdict) => {
+                stats::of_verdict(verdict).for_each(|stat| self.meter.add(stat, 1));
+                self.meter.add(Stat::Outage(why.label()), 1);
+            }
             Outcome::Outage(why, _) => self.meter.add(Stat::Outage(why.label()), 1),
         }
         let silent = matches!(outcome, Outcome::Outage(..));

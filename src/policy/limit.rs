@@ -5,6 +5,7 @@ use super::{
     field::{Field, Table},
     findings::Findings,
     key::{self, Context, Missing, Part, Source},
+    local,
     node::Node,
     outage::{self, Outage},
     overrides::{self, Overrides},
@@ -12,7 +13,7 @@ use super::{
     terms::{Base, Terms},
     when::{self, Reading, When},
 };
-use crate::algorithm::Kind;
+use crate::algorithm::{Algorithm, Kind};
 
 /// The fields of a limit.
 pub const FIELDS: &[&str] = &[
@@ -35,6 +36,7 @@ pub const FIELDS: &[&str] = &[
     "mode",
     "enforce_percent",
     "outage",
+    "local",
 ];
 
 /// One limit.
@@ -49,6 +51,8 @@ pub struct Limit {
     pub enforced_share: u16,
     /// Its own answer to an outage, when it has one.
     pub outage: Option<Outage>,
+    /// What one worker admits while Redis does not answer, in place of a share of the limit.
+    pub local: Option<Algorithm>,
     /// Units a request takes.
     pub cost: Cost,
     /// Which requests it is about: one of these; empty: every request.
@@ -145,12 +149,13 @@ pub fn read(field: &Field<'_>, around: Around<'_>, findings: &mut Findings) -> O
         .and_then(|field| outage::read(&field, findings));
     let cost = cost::read(table.get("cost"), kind, findings);
     let enforced_share = read_share(&table, findings);
-    let (terms, plans, overrides) = admitted?;
+    let (terms, plans, overrides, local) = admitted?;
     Some(Limit {
         name: name?.to_owned(),
         mode: mode.unwrap_or_default(),
         enforced_share,
         outage,
+        local,
         cost,
         when: when?,
         exempt: exempt?,
@@ -171,7 +176,7 @@ fn read_admitted(
     key: Option<&[Part]>,
     context: Context<'_>,
     findings: &mut Findings,
-) -> Option<(Terms, Option<Plans>, Overrides)> {
+) -> Option<(Terms, Option<Plans>, Overrides, Option<Algorithm>)> {
     let base = Base::read(table, name.unwrap_or_default(), kind?, findings)?;
     let terms = base.terms_beside(table, findings);
     let plans = match table.get("plans") {
@@ -182,7 +187,11 @@ fn read_admitted(
         Some(field) => overrides::read(&field, &base, key?, context, findings),
         None => Some(Overrides::default()),
     };
-    Some((terms?, plans?, overrides?))
+    let local = match table.get("local") {
+        Some(field) => local::read_own(&field, &base, findings).map(Some),
+        None => Some(None),
+    };
+    Some((terms?, plans?, overrides?, local?))
 }
 
 /// The number of the limit's group; the names were read before.

@@ -11,6 +11,7 @@ pub mod field;
 pub mod findings;
 pub mod key;
 pub mod limit;
+pub mod local;
 pub mod network;
 pub mod node;
 pub mod outage;
@@ -50,6 +51,7 @@ pub const FIELDS: &[&str] = &[
     "domain",
     "redis",
     "outage",
+    "local",
     "reply",
     "hash_key",
     "ipv6_prefix",
@@ -83,6 +85,8 @@ pub struct Policy {
     pub redis: Redis,
     /// What a request gets when Redis does not answer.
     pub outage: Outage,
+    /// What a worker's own limiter may admit and remember, for `outage: local`.
+    pub local: local::Local,
     /// What the answer shows.
     pub reply: crate::reply::Settings,
     /// The limits, in the file's order. Never empty.
@@ -171,6 +175,7 @@ fn read(node: &Node, findings: &mut Findings) -> Option<Policy> {
     let outage = table
         .get("outage")
         .and_then(|field| outage::read(&field, findings));
+    let local = local::read(table.get("local"), findings);
     let reply = reply::read(table.get("reply"), findings);
     let hash_key = table
         .get("hash_key")
@@ -200,6 +205,7 @@ fn read(node: &Node, findings: &mut Findings) -> Option<Policy> {
     let policy = Policy {
         redis,
         outage: outage.unwrap_or_default(),
+        local,
         reply,
         exempt: exempt?,
         any_case: reading.any_case,

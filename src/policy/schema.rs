@@ -5,7 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{breaker, cost, key, limit, outage, overrides, path, redis, reply, terms, text, when};
+use super::{
+    breaker, cost, key, limit, local, outage, overrides, path, redis, reply, terms, text, when,
+};
 use crate::algorithm::{MAX_COST, MAX_COUNT};
 
 /// The name of each table in `$defs`, and the fields its reader knows. The policy itself is `policy`.
@@ -13,6 +15,7 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("policy", super::FIELDS),
     ("redis", redis::FIELDS),
     ("breaker", breaker::FIELDS),
+    ("local", local::FIELDS),
     ("reply", reply::FIELDS),
     ("reply_retry_after", reply::RETRY_AFTER_FIELDS),
     ("reply_status", reply::STATUS_FIELDS),
@@ -34,6 +37,7 @@ pub fn schema() -> Value {
     for (name, schema) in [
         ("redis", redis_section()),
         ("breaker", breaker_section()),
+        ("local", local_section()),
         ("reply", reply_section()),
         ("reply_retry_after", reply_retry_after()),
         ("reply_status", reply_status()),
@@ -194,6 +198,11 @@ fn policy() -> Value {
                 "outage",
                 one_of(&outage::ANSWERS),
                 "what a request gets when Redis does not answer",
+            ),
+            (
+                "local",
+                def("local"),
+                "the limiter of one worker, for outage: local",
             ),
             ("reply", def("reply"), "what the answer shows"),
             (
@@ -379,6 +388,28 @@ fn reply_section() -> Value {
     )
 }
 
+fn local_section() -> Value {
+    let share = json!({
+        "anyOf": [{ "type": "string", "pattern": "^1( */ *[0-9]{1,7})?$" }, { "const": 1 }],
+    });
+    table(
+        "The limiter of one worker while Redis does not answer",
+        &[],
+        vec![
+            (
+                "share",
+                share,
+                "one worker's part of each limit, such as 1/8; default the whole",
+            ),
+            (
+                "keys",
+                whole(1, local::MAX_KEYS),
+                "most keys it remembers; default 10000",
+            ),
+        ],
+    )
+}
+
 fn reply_retry_after() -> Value {
     let percent = json!({ "type": "string", "pattern": "^[0-9]{1,3}%$" });
     table(
@@ -519,6 +550,11 @@ fn limit_table() -> Value {
                 "outage",
                 one_of(&outage::ANSWERS),
                 "its own answer when Redis does not answer",
+            ),
+            (
+                "local",
+                def("terms"),
+                "what one worker admits then, in place of its share of the limit",
             ),
         ],
     )

@@ -95,6 +95,17 @@ impl Member {
         Self(random.map(|byte| DIGITS.get(usize::from(byte & 63)).copied().unwrap_or(b'A')))
     }
 
+    /// Another name, made from this one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        let Self(mut name) = self;
+        name.reverse();
+        if name == self.0 {
+            name = [b'-'; 16];
+        }
+        Self(name)
+    }
+
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

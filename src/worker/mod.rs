@@ -15,10 +15,10 @@
 use crate::{
     claim::Claim,
     outage::{
-        self, Leave, Silence,
+        Leave, Silence,
         breaker::{Admission, Breaker, Change, Pass},
     },
-    policy::{Outage, Policy, Topology},
+    policy::{Policy, Topology},
     redis::{
         error::ErrorKind,
         gate::{Attempt, Connection},
@@ -31,6 +31,9 @@ use crate::{
 };
 use std::{collections::HashMap, mem};
 
+mod fallback;
+use fallback::Fallbacks;
+
 /// A request that waits, by number; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
@@ -42,6 +45,8 @@ pub enum Outcome {
     Verdict(Verdict),
     /// Redis did not, for this reason, and the policy leaves the request so.
     Outage(Silence, Leave),
+    /// Redis did not, for this reason, and this worker's own limiter decided.
+    Local(Silence, Verdict),
 }
 
 /// What a request took and has to give back, with [`Worker::release`].
@@ -121,18 +126,21 @@ enum Errand {
     Take(Ticket, usize, By),
     /// A give-back, by its number in `gives`.
     Give(u64, By),
+    /// What was admitted here while Redis did not answer; nobody waits for this.
+    Debt(u64),
 }
 
 /// See the module. `R` is whatever the host needs to find the request again.
 pub struct Worker<R> {
     timeout: Micros,
     split: bool,
-    /// What each limit of the policy wants when Redis does not answer.
-    outages: Vec<Outage>,
+    fallbacks: Fallbacks,
     breaker: Breaker,
     link: Link<Errand>,
     waiting: HashMap<Ticket, Waiting<R>>,
     gives: HashMap<u64, Lease>,
+    /// Keys of the debts on their way.
+    debts: HashMap<u64, String>,
     last: u64,
     orders: Orders,
     settled: Vec<Settled<R>>,
@@ -159,15 +167,12 @@ impl<R> Worker<R> {
         Self {
             timeout: redis.timeout,
             split,
-            outages: policy
-                .limits
-                .iter()
-                .map(|limit| limit.outage.unwrap_or(policy.outage))
-                .collect(),
+            fallbacks: Fallbacks::new(policy),
             breaker: Breaker::new(redis.breaker),
             link: Link::new(settings, seed),
             waiting: HashMap::new(),
             gives: HashMap::new(),
+            debts: HashMap::new(),
             last: 0,
             orders: Orders::default(),
             settled: Vec::new(),
@@ -212,6 +217,7 @@ impl<R> Worker<R> {
             self.silence(ticket, Silence::Skipped, now);
             return ticket;
         }
+        self.pay_debts(ticket, now);
         for part in 0..count {
             self.ask(ticket, part, By::Sha, true, now);
         }
@@ -299,13 +305,14 @@ impl<R> Worker<R> {
         for asked in waiting.parts.iter().filter_map(|part| part.asked) {
             let _ = self.link.abandon(asked);
         }
-        self.release_leases(waiting.claims, waiting.member, now);
+        self.release_leases(&waiting.claims, waiting.member, now);
         true
     }
 
     /// Gives back what a request took, one command a hash tag. Without a connection nothing is sent,
     /// and leases end by themselves at their lease time.
     pub fn release(&mut self, lease: Lease, now: Moment) {
+        self.fallbacks.give(&lease.claims, lease.member, now);
         for part in self.parts(&lease.claims) {
             let claims = part.asked_for(&lease.claims);
             let part = Lease {
@@ -405,6 +412,10 @@ impl<R> Worker<R> {
                 (Errand::Take(ticket, ..), Err(why)) => self.silence(ticket, why, now),
                 (Errand::Give(number, By::Sha), Ok(value)) if is_unknown_script(&value) => {
                     self.give(number, By::Body, now);
+                }
+                (Errand::Debt(number), answer) => {
+                    let told = answer.is_ok_and(|value| !matches!(value, Value::Error(_)));
+                    self.paid(number, told);
                 }
                 (Errand::Give(number, _), _) => {
                     self.gives.remove(&number);
@@ -513,16 +524,71 @@ impl<R> Worker<R> {
             let _ = self.link.abandon(asked);
         }
         self.settle_pass(waiting.pass, Err(why), now);
-        let enforced = waiting.claims.iter().filter(|claim| claim.enforced);
-        let outages = enforced.filter_map(|claim| self.outages.get(claim.limit).copied());
-        let leave = outage::leave_all(outages, why);
-        self.release_leases(waiting.claims, waiting.member, now);
+        let Waiting {
+            request,
+            claims,
+            member,
+            since,
+            ..
+        } = waiting;
+        self.release_leases(&claims, member, now);
+        let leave = self.fallbacks.leave(&claims, why);
+        let (outcome, held) = match leave {
+            Leave::Local => {
+                let verdict = self.fallbacks.decide(&claims, member, now);
+                let held = if verdict.allowed {
+                    leases(&claims)
+                } else {
+                    Vec::new()
+                };
+                (Outcome::Local(why, verdict), held)
+            }
+            Leave::Forward | Leave::Refuse => (Outcome::Outage(why, leave), Vec::new()),
+        };
         self.settled.push(Settled {
-            request: waiting.request,
-            outcome: Outcome::Outage(why, leave),
-            lease: None,
-            took: now.since(waiting.since),
+            request,
+            outcome,
+            lease: (!held.is_empty()).then_some(Lease {
+                claims: held,
+                member,
+            }),
+            took: now.since(since),
         });
+    }
+
+    /// Tells Redis, just before it is asked for the same keys, what this worker admitted while it did
+    /// not answer. So a client that had its share here does not find the whole limit there.
+    fn pay_debts(&mut self, ticket: Ticket, now: Moment) {
+        let (Some(waiting), Some(_)) = (self.waiting.get(&ticket), self.link.connection()) else {
+            return;
+        };
+        let member = waiting.member;
+        for debt in self.fallbacks.debts(&waiting.claims, now) {
+            let mut command = Vec::new();
+            let call = Call {
+                mode: Mode::Take,
+                by: By::Body,
+            };
+            // A name of its own: the request's is taken by the question that follows.
+            call.write([&debt], member.other(), &mut Commands(&mut command));
+            let number = self.number();
+            self.debts.insert(number, debt.key);
+            let deadline = now.plus(self.timeout);
+            match self
+                .link
+                .submit(Errand::Debt(number), &command, deadline, now)
+            {
+                Submitted::Send(connection, _) => self.write(connection, &command),
+                Submitted::Wait(_) => {}
+                Submitted::Open(..) | Submitted::Refused(..) => self.paid(number, false),
+            }
+        }
+    }
+
+    fn paid(&mut self, number: u64, told: bool) {
+        if let Some(key) = self.debts.remove(&number) {
+            self.fallbacks.paid(&key, told);
+        }
     }
 
     /// Tells the breaker what came of a request.
@@ -536,8 +602,8 @@ impl<R> Worker<R> {
 
     /// Leases that a request may have taken without anybody knowing. Redis answers in order, so the
     /// give-back comes after the take even when that is still on its way.
-    fn release_leases(&mut self, claims: Vec<Claim>, member: Member, now: Moment) {
-        let claims: Vec<Claim> = claims.into_iter().filter(Claim::is_lease).collect();
+    fn release_leases(&mut self, claims: &[Claim], member: Member, now: Moment) {
+        let claims = leases(claims);
         if !claims.is_empty() {
             self.release(Lease { claims, member }, now);
         }
@@ -631,6 +697,12 @@ fn by_tag(claims: &[Claim]) -> Vec<Part> {
         }
     }
     parts.into_iter().map(|(_, part)| part).collect()
+}
+
+/// The claims that are held while a request is in flight.
+fn leases(claims: &[Claim]) -> Vec<Claim> {
+    let held = claims.iter().filter(|claim| claim.is_lease());
+    held.cloned().collect()
 }
 
 fn is_unknown_script(value: &Value) -> bool {

@@ -75,7 +75,9 @@ impl Stage {
     }
 
     fn begin(&mut self, request: u32, claims: Vec<Claim>, now: Moment) -> Ticket {
-        self.worker.begin(request, claims, RANDOM, now)
+        let mut random = RANDOM;
+        random[0] = request as u8;
+        self.worker.begin(request, claims, random, now)
     }
 
     fn open(&mut self, now: Moment) {
@@ -360,6 +362,104 @@ fn bytes_that_are_no_replies_close_the_link() {
     stage.begin(1, vec![log_claim("p:{x}:a")], ms(0));
     assert!(!stage.worker.received(LINK, b"HTTP/1.1 400\r\n", ms(1)));
     assert_eq!(stage.outages(), [(1, Silence::Garbage, Leave::Refuse)]);
+}
+
+/// A policy whose limit falls back to this worker, which has a part of it.
+fn local(limit: &str) -> Stage {
+    let json = format!(
+        r#"{{"outage": "local", "local": {{"share": "1/2"}}, "limits": [
+            {{"name": "a", "key": ["header:a"], "missing": "shared", {limit}}}]}}"#
+    );
+    let policy = Policy::from_json(json.as_bytes()).unwrap().0;
+    Stage {
+        worker: Worker::new(&policy, 1),
+    }
+}
+
+/// Begins and settles by its own limiter: whether it is allowed.
+fn locally(stage: &mut Stage, claim: Claim, now: Moment) -> bool {
+    stage.begin(1, vec![claim], now);
+    let settled = stage.worker.settled();
+    assert_eq!(settled.len(), 1, "nobody waits");
+    match &settled[0].outcome {
+        Outcome::Local(_, verdict) => verdict.allowed,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn while_redis_does_not_answer_a_worker_admits_its_share_and_tells_redis_afterwards() {
+    let mut stage = local(r#""algorithm": "sliding-log", "rate": "10/1m""#);
+    stage.begin(0, vec![log_claim("p:{x}:a")], ms(0));
+    let attempt = stage.worker.orders().open.unwrap();
+    stage.worker.open_failed(attempt, ms(0));
+    let mut admitted = stage.worker.settled().len();
+    for _ in 0..20 {
+        admitted += usize::from(locally(&mut stage, log_claim("p:{x}:a"), ms(1)));
+    }
+    assert_eq!(admitted, 5, "half of ten");
+
+    let back = ms(2_000);
+    stage.begin(30, vec![log_claim("p:{y}:a")], back);
+    stage.open(back);
+    stage.sent();
+    stage.reply(ADMITTED, back);
+    assert_eq!(stage.verdicts(), [(30, true)]);
+    stage.begin(31, vec![log_claim("p:{x}:a")], back);
+    let sent = stage.sent();
+    let words = |at: usize| {
+        (
+            sent[at][0].as_str(),
+            sent[at][3].as_str(),
+            sent[at][6..8].to_vec(),
+        )
+    };
+    assert_eq!(
+        words(0),
+        ("EVAL", "p:{x}:a", vec!["-1".to_owned(), "5".to_owned()])
+    );
+    assert_eq!(
+        words(1),
+        ("EVALSHA", "p:{x}:a", vec!["1".to_owned(), "1".to_owned()])
+    );
+    assert_ne!(sent[0][5], sent[1][5], "names of their own");
+    stage.reply(&[ADMITTED, ADMITTED].concat(), back);
+    assert_eq!(stage.verdicts(), [(31, true)]);
+    stage.begin(32, vec![log_claim("p:{x}:a")], back);
+    assert_eq!(stage.sent().len(), 1, "a debt is paid once");
+}
+
+#[test]
+fn a_debt_that_redis_did_not_answer_is_still_owed_and_still_counts_here() {
+    let mut stage = local(r#""algorithm": "sliding-log", "rate": "10/1m""#);
+    stage.begin(0, vec![log_claim("p:{y}:a")], ms(0));
+    stage.open(ms(0));
+    stage.reply(ADMITTED, ms(0));
+    stage.worker.settled();
+    for n in 0..9 {
+        stage.begin(n, vec![log_claim("p:{x}:a")], ms(u64::from(n) * 30));
+        stage.worker.tick(ms(u64::from(n) * 30 + 20));
+    }
+    let allowed =
+        |one: &Settled<u32>| matches!(&one.outcome, Outcome::Local(_, verdict) if verdict.allowed);
+    let settled = stage.worker.settled();
+    assert_eq!(settled.iter().filter(|one| allowed(one)).count(), 5);
+}
+
+#[test]
+fn a_lease_taken_from_the_own_limiter_goes_back_to_it() {
+    let mut stage = local(r#""algorithm": "concurrency", "rate": 2"#);
+    let one = || Claim {
+        algorithm: claim(Kind::Concurrency, 0, "").algorithm.share(5),
+        ..claim(Kind::Concurrency, 0, "p:{x}:a")
+    };
+    stage.begin(0, vec![one()], ms(0));
+    let attempt = stage.worker.orders().open.unwrap();
+    stage.worker.open_failed(attempt, ms(0));
+    let lease = stage.worker.settled().remove(0).lease.expect("a lease");
+    assert!(!locally(&mut stage, one(), ms(1)));
+    stage.worker.release(lease, ms(2));
+    assert!(locally(&mut stage, one(), ms(3)));
 }
 
 #[derive(Clone, Debug)]
