@@ -34,7 +34,7 @@ fn lives(mesh: &Mesh, case: &str) {
 #[test]
 fn b01_bytes_that_are_no_utf_8_count_as_they_are() {
     for link in Link::ALL {
-        let mesh = mesh(link, one_an_hour()).workers(2).start();
+        let mesh = mesh(link, one_an_hour()).patient().workers(2).start();
         let send = |lines: &[&[u8]]| {
             let mut raw = Raw::to(mesh.address());
             raw.get(b"/", lines);
@@ -118,6 +118,7 @@ fn b24_values_made_to_look_like_each_other_are_distinct() {
     ];
     for link in Link::ALL {
         let mesh = mesh(link, policy("deny", PATIENT, parts.clone()))
+            .patient()
             .workers(2)
             .start();
         for expected in [200, 429] {
@@ -141,7 +142,7 @@ fn b24_values_made_to_look_like_each_other_are_distinct() {
 #[test]
 fn b64_a_key_of_60_kib_counts_by_all_of_it_and_costs_redis_no_more_than_a_short_one() {
     for link in Link::ALL {
-        let plan = mesh(link, one_an_hour()).workers(2);
+        let plan = mesh(link, one_an_hour()).patient().workers(2);
         let plan = plan.change(|config| config.manager()["max_request_headers_kb"] = json!(96));
         let mesh = plan.start();
         let long = "secret".repeat(10_000);
@@ -167,6 +168,7 @@ fn b07_the_address_is_a_client_whatever_port_it_comes_from_and_whatever_it_says_
     let limits =
         json!([{ "name": "ip", "key": ["ip"], "algorithm": "sliding-log", "rate": "5/1h" }]);
     let mesh = mesh(Link::RedisProxy, policy("deny", PATIENT, limits))
+        .patient()
         .workers(2)
         .start();
     let statuses: Vec<u16> = (0..10)
@@ -195,7 +197,7 @@ fn a_refused_post_never_reaches_the_upstream_and_an_allowed_one_arrives_byte_for
         big,
     ];
     for link in Link::ALL {
-        let mesh = mesh(link, one_an_hour()).workers(2).start();
+        let mesh = mesh(link, one_an_hour()).patient().workers(2).start();
         for (open, protocol) in [
             (Connection::http1 as fn(_) -> Connection, "HTTP/1.1"),
             (Connection::http2, "HTTP/2"),
@@ -236,7 +238,9 @@ fn b29_no_field_has_two_values_when_the_upstream_sends_its_own() {
         ("retry-after", "7"),
     ];
     let limits = json!([per_key("sliding-log", "5/1h")]);
-    let mesh = mesh(Link::RedisProxy, policy("deny", PATIENT, limits)).start();
+    let mesh = mesh(Link::RedisProxy, policy("deny", PATIENT, limits))
+        .patient()
+        .start();
     for status in [200, 204, 304, 404, 503] {
         mesh.echo.answer_with(status, &theirs);
         let key = format!("for {status}");
@@ -272,6 +276,7 @@ fn b29_no_field_has_two_values_when_the_upstream_sends_its_own() {
 fn b29_no_upstream_at_all_still_answers_once_with_the_numbers_of_this_request() {
     let limits = json!([per_key("sliding-log", "5/1h")]);
     let mut mesh = mesh(Link::RedisProxy, policy("deny", PATIENT, limits))
+        .patient()
         .change(|config| config.upstream_port(1))
         .start();
     mesh.echo.answer_with(500, &[]);
@@ -285,7 +290,9 @@ fn b29_no_upstream_at_all_still_answers_once_with_the_numbers_of_this_request() 
 fn b30_our_own_429_has_each_field_once_and_leaves_the_connection_usable() {
     let limits = json!([per_key("sliding-log", "1/1h")]);
     for link in Link::ALL {
-        let mesh = mesh(link, policy("deny", PATIENT, limits.clone())).start();
+        let mesh = mesh(link, policy("deny", PATIENT, limits.clone()))
+            .patient()
+            .start();
         for (open, protocol) in [
             (Connection::http1 as fn(_) -> Connection, "HTTP/1.1"),
             (Connection::http2, "HTTP/2"),
@@ -330,6 +337,7 @@ fn b03_a_thousand_clients_that_hang_up_while_they_wait_disturb_nobody() {
         let relay = Relay::to(redis.port());
         let limits = json!([per_key("sliding-log", "100/1h")]);
         let plan = mesh(link, policy("deny", PATIENT, limits))
+            .patient()
             .workers(2)
             .redis_at(relay.port());
         let mesh = plan

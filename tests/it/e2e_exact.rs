@@ -37,6 +37,7 @@ fn two_envoys_with_four_workers_each_allow_exactly_the_limit_of_400_requests_at_
     ] {
         let name = format!("{link:?} {limit}");
         let mesh = mesh(link, policy("deny", PATIENT, json!([limit])))
+            .patient()
             .envoys(2)
             .workers(4)
             .start();
@@ -61,7 +62,9 @@ fn every_key_in_redis_has_a_time_to_live() {
     let limits = json!([per_key("sliding-log", "100/1m"), {
         "name": "everyone", "key": [], "algorithm": "token-bucket", "rate": "1000/1h", "burst": 5,
     }]);
-    let mesh = mesh(Link::Straight, policy("deny", PATIENT, limits)).start();
+    let mesh = mesh(Link::Straight, policy("deny", PATIENT, limits))
+        .patient()
+        .start();
     for number in 0..10 {
         let _ = ask(&mesh, &format!("client-{number}"));
     }
@@ -88,7 +91,9 @@ fn b21_a_request_refused_by_one_limit_takes_nothing_from_the_other() {
             json!([own("token-bucket"), all("sliding-log")]),
             json!([all("token-bucket"), own("token-bucket")]),
         ] {
-            let mesh = mesh(link, policy("deny", PATIENT, limits.clone())).start();
+            let mesh = mesh(link, policy("deny", PATIENT, limits.clone()))
+                .patient()
+                .start();
             let alice = statuses(&mesh, "alice", 20);
             assert_eq!(alice[0], 200, "{limits}");
             assert_eq!(alice[1..], [429; 19], "{limits}");
@@ -128,6 +133,7 @@ fn b06_after_script_flush_the_request_that_met_noscript_is_counted_once() {
     for link in Link::ALL {
         for limit in [per_key("sliding-log", "5/1h"), bucket("5/1h", 5)] {
             let mesh = mesh(link, policy("deny", PATIENT, json!([limit])))
+                .patient()
                 .workers(2)
                 .start();
             assert_eq!(statuses(&mesh, "a", 2), [200; 2]);
@@ -142,6 +148,7 @@ fn b06_a_script_cache_that_is_flushed_all_the_time_costs_one_eval_per_request_at
     for link in Link::ALL {
         let limits = json!([per_key("sliding-log", "50/1h")]);
         let mesh = mesh(link, policy("deny", PATIENT, limits))
+            .patient()
             .workers(2)
             .start();
         let ask = get("/").header("x-api-key", "a");

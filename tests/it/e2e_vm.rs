@@ -81,7 +81,7 @@ fn b72_both_listeners_reloaded_ten_times_under_load_lose_no_request_and_no_count
     for link in Link::ALL {
         let limits = |rate: &str| json!([per_key("sliding-log", rate)]);
         let policy = |rate: &str| policy("deny", "1s", limits(rate));
-        let mesh = mesh(link, policy("50/1h")).workers(2).start();
+        let mesh = mesh(link, policy("50/1h")).patient().workers(2).start();
         let ask = get("/").header("x-api-key", "b");
         let load = Load::start(&mesh.addresses(), 8, Duration::from_millis(5), &ask);
         until("the load to run", || mesh.echo.hits() > 10);
@@ -138,6 +138,7 @@ fn b72_twenty_reloads_of_a_big_policy_leave_memory_where_it_was() {
         policy("deny", "1s", json!(limits))
     };
     let mesh = mesh(Link::RedisProxy, many("1000000/1h"))
+        .patient()
         .workers(2)
         .start();
     let reload = |number: usize| {
@@ -191,7 +192,7 @@ fn two_filters_that_are_not_in_one_vm_say_so_in_one_clear_line() {
 #[test]
 fn b38_a_policy_that_cannot_be_is_refused_with_its_path_and_the_old_one_stays() {
     let good = policy("deny", "1s", json!([per_key("sliding-log", "2/1h")]));
-    let mesh = mesh(Link::RedisProxy, good.clone()).start();
+    let mesh = mesh(Link::RedisProxy, good.clone()).patient().start();
     let with = |pointer: &str, value: Value| {
         let mut bad = good.clone();
         *bad.pointer_mut(pointer).expect("the field") = value;
@@ -201,7 +202,7 @@ fn b38_a_policy_that_cannot_be_is_refused_with_its_path_and_the_old_one_stays() 
     unknown["limits"][0]["limt"] = json!(5);
     let cases = [
         (unknown.to_string(), "limits[0].limt"),
-        (with("/limits/0/rate", json!("0/1m")), "limits[0].rate"),
+        (with("/limits/0/rate", json!("ten/1m")), "limits[0].rate"),
         (
             with("/limits/0/algorithm", json!("leaky-bucket")),
             "limits[0].algorithm",
@@ -257,7 +258,7 @@ fn a_redis_with_a_password_is_reached_by_either_way_and_a_wrong_password_is_an_o
             Link::RedisProxy if works => mesh(link, policy).change(|c| login(c, "open sesame")),
             Link::RedisProxy => mesh(link, policy).change(|c| login(c, "shut")),
         };
-        let mesh = plan.start_with(redis);
+        let mesh = plan.patient().start_with(redis);
         let expected = if works { [200, 429, 429] } else { [503; 3] };
         let statuses: Vec<u16> = (0..3)
             .map(|_| get("/").header("x-api-key", "a").to(mesh.address()).status)

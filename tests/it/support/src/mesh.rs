@@ -20,6 +20,7 @@ pub struct Plan {
     workers: usize,
     module: Module,
     redis_port: Option<u16>,
+    patient: bool,
     change: fn(&mut Config),
 }
 
@@ -33,6 +34,7 @@ pub fn mesh(link: Link, policy: Value) -> Plan {
         workers: 1,
         module: Module::Aforo,
         redis_port: None,
+        patient: false,
         change: |_| {},
     }
 }
@@ -85,6 +87,15 @@ impl Plan {
         }
     }
 
+    /// Whatever the policy's timeout, with an Envoy that waits for Redis as long as a busy machine needs.
+    #[must_use]
+    pub fn patient(self) -> Self {
+        Self {
+            patient: true,
+            ..self
+        }
+    }
+
     /// With more changes to the configuration of every Envoy.
     #[must_use]
     pub fn change(self, change: fn(&mut Config)) -> Self {
@@ -124,6 +135,10 @@ impl Plan {
         config.module(&self.module.path());
         config.redis_port(redis_port);
         config.upstream_port(upstream_port);
+        if self.patient {
+            config.op_timeout("5s");
+            config.cluster("aforo-redis")["connect_timeout"] = json!("5s");
+        }
         (self.change)(&mut config);
         config
     }
