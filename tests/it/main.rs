@@ -17,6 +17,7 @@ mod policy;
 mod reply;
 mod reply_e2e;
 mod reply_fields;
+mod reply_grpc;
 mod reply_merge;
 mod reply_policy;
 mod reply_why;
