@@ -28,6 +28,7 @@
 
 pub mod algorithm;
 pub mod claim;
+pub mod control;
 pub mod decide;
 #[cfg(target_family = "wasm")]
 mod host;

@@ -5,6 +5,7 @@
 //! [`findings`] to report. Nothing here looks at a request: that is [`crate::rules`].
 
 pub mod breaker;
+pub mod control;
 pub mod cost;
 pub mod encoding;
 pub mod field;
@@ -50,6 +51,7 @@ use crate::rules::{identity::Hasher, index::Index};
 pub const FIELDS: &[&str] = &[
     "domain",
     "redis",
+    "control",
     "outage",
     "local",
     "reply",
@@ -83,6 +85,8 @@ pub const DEFAULT_JWT_PAYLOAD: &str = "payload";
 pub struct Policy {
     /// How the filter reaches Redis.
     pub redis: Redis,
+    /// What is taken from Redis beside decisions.
+    pub control: control::Control,
     /// What a request gets when Redis does not answer.
     pub outage: Outage,
     /// What a worker's own limiter may admit and remember, for `outage: local`.
@@ -172,6 +176,7 @@ fn read(node: &Node, findings: &mut Findings) -> Option<Policy> {
         .get("domain")
         .map(|field| field.name(findings).unwrap_or_default());
     let redis = redis::read(table.get("redis"), findings);
+    let control = control::read(table.get("control"), findings);
     let outage = table
         .get("outage")
         .and_then(|field| outage::read(&field, findings));
@@ -205,6 +210,7 @@ fn read(node: &Node, findings: &mut Findings) -> Option<Policy> {
     let policy = Policy {
         redis,
         outage: outage.unwrap_or_default(),
+        control,
         local,
         reply,
         exempt: exempt?,

@@ -6,7 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    breaker, cost, key, limit, local, outage, overrides, path, redis, reply, terms, text, when,
+    breaker, control, cost, key, limit, local, outage, overrides, path, redis, reply, terms, text,
+    when,
 };
 use crate::algorithm::{MAX_COST, MAX_COUNT};
 
@@ -15,6 +16,7 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("policy", super::FIELDS),
     ("redis", redis::FIELDS),
     ("breaker", breaker::FIELDS),
+    ("control", control::FIELDS),
     ("local", local::FIELDS),
     ("reply", reply::FIELDS),
     ("reply_retry_after", reply::RETRY_AFTER_FIELDS),
@@ -37,6 +39,7 @@ pub fn schema() -> Value {
     for (name, schema) in [
         ("redis", redis_section()),
         ("breaker", breaker_section()),
+        ("control", control_section()),
         ("local", local_section()),
         ("reply", reply_section()),
         ("reply_retry_after", reply_retry_after()),
@@ -194,6 +197,11 @@ fn policy() -> Value {
                 "policies of different domains never share a count in Redis",
             ),
             ("redis", def("redis"), "how Redis is reached"),
+            (
+                "control",
+                def("control"),
+                "what is taken from Redis beside decisions",
+            ),
             (
                 "outage",
                 one_of(&outage::ANSWERS),
@@ -383,6 +391,25 @@ fn reply_section() -> Value {
                 "debug_secret",
                 text(),
                 "clients that send it are told why they got their answer",
+            ),
+        ],
+    )
+}
+
+fn control_section() -> Value {
+    table(
+        "What is taken from Redis beside decisions",
+        &[],
+        vec![
+            (
+                "switch",
+                flag(),
+                "whether the switch in Redis can turn every limit to shadow; default true",
+            ),
+            (
+                "policy",
+                flag(),
+                "whether a policy pushed to Redis replaces this one; default false",
             ),
         ],
     )

@@ -32,7 +32,9 @@ use crate::{
 use std::{collections::HashMap, mem};
 
 mod fallback;
+mod follow;
 use fallback::Fallbacks;
+use follow::{Follow, News};
 
 /// A request that waits, by number; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,7 +84,7 @@ pub struct Orders {
 }
 
 /// Something an operator may want to know of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A connection is there.
     LinkUp,
@@ -98,6 +100,13 @@ pub enum Event {
     BreakerProbes,
     /// Redis answers again.
     BreakerClosed,
+    /// The switch put every limit into shadow mode, or took it out again.
+    Shadow(bool),
+    /// A pushed policy is here, by its number, to be taken or refused with [`Worker::adopt`] or
+    /// [`Worker::refuse`].
+    Policy(u64, Vec<u8>),
+    /// No pushed policy is followed any more: [`Worker::adopt`] the configuration's own, as number 0.
+    OwnPolicy,
 }
 
 struct Waiting<R> {
@@ -128,6 +137,10 @@ enum Errand {
     Give(u64, By),
     /// What was admitted here while Redis did not answer; nobody waits for this.
     Debt(u64),
+    /// Reads the control key.
+    Control,
+    /// Fetches a slice of a pushed policy.
+    Slice,
 }
 
 /// See the module. `R` is whatever the host needs to find the request again.
@@ -135,6 +148,7 @@ pub struct Worker<R> {
     timeout: Micros,
     split: bool,
     fallbacks: Fallbacks,
+    follow: Follow,
     breaker: Breaker,
     link: Link<Errand>,
     waiting: HashMap<Ticket, Waiting<R>>,
@@ -168,6 +182,7 @@ impl<R> Worker<R> {
             timeout: redis.timeout,
             split,
             fallbacks: Fallbacks::new(policy),
+            follow: Follow::new(policy),
             breaker: Breaker::new(redis.breaker),
             link: Link::new(settings, seed),
             waiting: HashMap::new(),
@@ -191,6 +206,7 @@ impl<R> Worker<R> {
         now: Moment,
     ) -> Ticket {
         let ticket = Ticket(self.number());
+        let claims = self.heed_switch(claims);
         let parts = self.parts(&claims);
         let count = parts.len();
         let member = Member::new(random);
@@ -217,6 +233,7 @@ impl<R> Worker<R> {
             self.silence(ticket, Silence::Skipped, now);
             return ticket;
         }
+        self.read_control(now);
         self.pay_debts(ticket, now);
         for part in 0..count {
             self.ask(ticket, part, By::Sha, true, now);
@@ -325,6 +342,24 @@ impl<R> Worker<R> {
         }
     }
 
+    /// Whether the switch has put every limit into shadow mode.
+    #[must_use]
+    pub const fn shadow(&self) -> bool {
+        self.follow.shadow()
+    }
+
+    /// This policy is in force from now on, by its number in Redis, 0 for the configuration's own.
+    /// Its `redis` and `control` sections stay without effect: they are the configuration's.
+    pub fn adopt(&mut self, policy: &Policy, number: u64) {
+        self.fallbacks = Fallbacks::new(policy);
+        self.follow.took(number);
+    }
+
+    /// This pushed policy cannot be; what is in force stays.
+    pub fn refuse(&mut self, number: u64) {
+        self.follow.refused(number);
+    }
+
     /// What the host must do for the link.
     pub fn orders(&mut self) -> Orders {
         mem::take(&mut self.orders)
@@ -346,6 +381,9 @@ impl<R> Worker<R> {
         (self.link.in_flight(), self.waiting.len())
     }
 }
+
+/// How long something that no request waits for may take.
+const ASIDE: Micros = Micros::from_secs(1);
 
 /// The private steps.
 impl<R> Worker<R> {
@@ -413,6 +451,15 @@ impl<R> Worker<R> {
                 (Errand::Give(number, By::Sha), Ok(value)) if is_unknown_script(&value) => {
                     self.give(number, By::Body, now);
                 }
+                (Errand::Control, Ok(value)) => {
+                    let news = self.follow.controlled(&value);
+                    self.heard(news, now);
+                }
+                (Errand::Control, Err(_)) => {}
+                (Errand::Slice, answer) => {
+                    let news = self.follow.fetched(answer.as_ref().ok());
+                    self.heard(news, now);
+                }
                 (Errand::Debt(number), answer) => {
                     let told = answer.is_ok_and(|value| !matches!(value, Value::Error(_)));
                     self.paid(number, told);
@@ -448,6 +495,14 @@ impl<R> Worker<R> {
         }
     }
 
+    /// Under the switch every claim is one in shadow mode.
+    fn heed_switch(&self, mut claims: Vec<Claim>) -> Vec<Claim> {
+        if self.follow.shadow() {
+            claims.iter_mut().for_each(|claim| claim.enforced = false);
+        }
+        claims
+    }
+
     /// Every part was answered.
     fn decided(&mut self, ticket: Ticket, now: Moment) {
         let Some(Waiting {
@@ -463,7 +518,8 @@ impl<R> Worker<R> {
             return;
         };
         self.settle_pass(pass, Ok(()), now);
-        let allowed = parts.iter().all(|part| part.admits(&claims));
+        // The switch may have been turned since this was asked.
+        let allowed = self.shadow() || parts.iter().all(|part| part.admits(&claims));
         let mut readings = vec![None; claims.len()];
         let mut returned = Vec::new();
         for part in parts {
@@ -494,7 +550,7 @@ impl<R> Worker<R> {
         if !allowed && let Some(lease) = lease.take() {
             self.release(lease, now);
         }
-        let judged = claims.into_iter().zip(readings);
+        let judged = self.heed_switch(claims).into_iter().zip(readings);
         let judged = judged.filter_map(|(claim, reading)| {
             Some(Judged {
                 claim,
@@ -532,6 +588,7 @@ impl<R> Worker<R> {
             ..
         } = waiting;
         self.release_leases(&claims, member, now);
+        let claims = self.heed_switch(claims);
         let leave = self.fallbacks.leave(&claims, why);
         let (outcome, held) = match leave {
             Leave::Local => {
@@ -582,6 +639,38 @@ impl<R> Worker<R> {
                 Submitted::Wait(_) => {}
                 Submitted::Open(..) | Submitted::Refused(..) => self.paid(number, false),
             }
+        }
+    }
+
+    /// Reads the control key when it is time. On the same connection its answer comes before that of
+    /// the question that follows, so the very next verdict heeds it.
+    fn read_control(&mut self, now: Moment) {
+        if self.link.connection().is_some()
+            && let Some(command) = self.follow.due(now)
+        {
+            self.ask_aside(Errand::Control, &command, now);
+        }
+    }
+
+    /// Asks something that no request waits for.
+    fn ask_aside(&mut self, errand: Errand, command: &[u8], now: Moment) {
+        let deadline = now.plus(ASIDE);
+        match self.link.submit(errand, command, deadline, now) {
+            Submitted::Send(connection, _) => self.write(connection, command),
+            Submitted::Wait(_) | Submitted::Open(..) | Submitted::Refused(..) => {}
+        }
+    }
+
+    /// Something was read beside decisions.
+    fn heard(&mut self, (news, next): (News, Option<Vec<u8>>), now: Moment) {
+        match news {
+            News::Nothing => {}
+            News::Shadow(on) => self.events.push(Event::Shadow(on)),
+            News::Policy(number, text) => self.events.push(Event::Policy(number, text)),
+            News::OwnPolicy => self.events.push(Event::OwnPolicy),
+        }
+        if let Some(command) = next {
+            self.ask_aside(Errand::Slice, &command, now);
         }
     }
 

@@ -19,7 +19,7 @@ fn ms(n: u64) -> Moment {
 
 fn policy(redis: &str) -> Policy {
     let json = format!(
-        r#"{{"redis": {{{redis} "timeout": "20ms"}}, "outage": "deny", "limits": [
+        r#"{{"redis": {{{redis} "timeout": "20ms"}}, "control": {{"switch": false}}, "outage": "deny", "limits": [
             {{"name": "a", "key": ["header:a"], "algorithm": "sliding-log", "rate": "10/1m"}},
             {{"name": "b", "key": ["header:b"], "algorithm": "sliding-log", "rate": "10/1m",
               "outage": "allow"}}
@@ -367,7 +367,7 @@ fn bytes_that_are_no_replies_close_the_link() {
 /// A policy whose limit falls back to this worker, which has a part of it.
 fn local(limit: &str) -> Stage {
     let json = format!(
-        r#"{{"outage": "local", "local": {{"share": "1/2"}}, "limits": [
+        r#"{{"outage": "local", "local": {{"share": "1/2"}}, "control": {{"switch": false}}, "limits": [
             {{"name": "a", "key": ["header:a"], "missing": "shared", {limit}}}]}}"#
     );
     let policy = Policy::from_json(json.as_bytes()).unwrap().0;
@@ -460,6 +460,52 @@ fn a_lease_taken_from_the_own_limiter_goes_back_to_it() {
     assert!(!locally(&mut stage, one(), ms(1)));
     stage.worker.release(lease, ms(2));
     assert!(locally(&mut stage, one(), ms(3)));
+}
+
+/// With a link that is up, and a switch.
+fn with_switch() -> Stage {
+    let json = r#"{"redis": {"timeout": "20ms"}, "outage": "deny", "limits": [
+        {"name": "a", "key": ["header:a"], "algorithm": "sliding-log", "rate": "10/1m"}]}"#;
+    let policy = Policy::from_json(json.as_bytes()).unwrap().0;
+    let mut stage = Stage {
+        worker: Worker::new(&policy, 1),
+    };
+    stage.begin(0, vec![log_claim("p:{x}:warm")], ms(0));
+    stage.open(ms(0));
+    stage.reply(ADMITTED, ms(0));
+    assert_eq!(stage.verdicts(), [(0, true)]);
+    stage.sent();
+    stage
+}
+
+#[test]
+fn the_switch_holds_for_the_very_next_verdict_and_until_it_is_turned_back() {
+    let mut stage = with_switch();
+    let later = ms(1_000);
+    stage.begin(1, vec![log_claim("p:{x}:a")], later);
+    let sent = stage.sent();
+    assert_eq!(sent[0], ["GET", "aforo:control"]);
+    assert_eq!(sent[1][0], "EVALSHA");
+    stage.reply(&[b"$6\r\nshadow\r\n", REFUSED].concat(), later);
+    assert_eq!(stage.verdicts(), [(1, true)]);
+    assert!(stage.worker.events().contains(&Event::Shadow(true)));
+    stage.begin(2, vec![log_claim("p:{x}:a")], later);
+    assert_eq!(stage.sent()[1][6], "-1", "asked in shadow mode");
+    stage.reply(&[b"$-1\r\n", REFUSED].concat(), later);
+    assert_eq!(stage.verdicts(), [(2, true)]);
+    stage.begin(3, vec![log_claim("p:{x}:a")], later);
+    stage.reply(REFUSED, later);
+    assert_eq!(stage.verdicts(), [(3, false)]);
+}
+
+#[test]
+fn under_the_switch_an_outage_refuses_nobody() {
+    let mut stage = with_switch();
+    stage.begin(1, vec![log_claim("p:{x}:a")], ms(1_000));
+    stage.sent();
+    stage.reply(b"$6\r\nshadow\r\n", ms(1_001));
+    stage.worker.tick(ms(1_020));
+    assert_eq!(stage.outages(), [(1, Silence::TimedOut, Leave::Forward)]);
 }
 
 #[derive(Clone, Debug)]
