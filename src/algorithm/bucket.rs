@@ -1,7 +1,7 @@
 //! The measure that `token-bucket` and `gcra` share: a token is so many units, and so many units
 //! come back each microsecond, both whole numbers. So 700001 a second is as exact as 1 a month.
 
-use super::{BadParameter, EXACT, MAX_COUNT, Parameters, int, twin::Act};
+use super::{BadParameter, EXACT, MAX_COUNT, MAX_FILL, Parameters, int, twin::Act};
 use crate::{units::Micros, verdict::Wait};
 
 /// Checked numbers of a bucket. `burst * token <= EXACT`.
@@ -24,11 +24,12 @@ impl Bucket {
         let burst = parameters.burst(MAX_COUNT)?;
         let shared = gcd(count, span.0);
         let (pace, token) = (over(count, shared), over(span.0, shared));
-        let (pace, token) = measure(pace, token, burst).ok_or_else(|| {
-            let most = largest_burst(pace, token);
+        let most = largest_burst(pace, token);
+        if burst > most {
             let accepted = format!("1..={most} at this rate");
-            BadParameter::new("burst", burst, accepted)
-        })?;
+            return Err(BadParameter::new("burst", burst, accepted));
+        }
+        let (pace, token) = measure(pace, token, burst);
         Ok(Self {
             burst,
             pace,
@@ -136,27 +137,26 @@ pub(super) struct Judgement {
 }
 
 /// The finest measure in which a full bucket is at most [`EXACT`] units: the exact one, or one
-/// whose rate is less than a millionth slower. `None` when there is none.
-fn measure(pace: u64, token: u64, burst: u64) -> Option<(u64, u64)> {
+/// whose rate is less than a millionth slower. For a burst of at most [`largest_burst`].
+fn measure(pace: u64, token: u64, burst: u64) -> (u64, u64) {
     let most = over(EXACT, burst);
     if token <= most {
-        return Some((pace, token));
+        return (pace, token);
     }
-    // Units of a token for a pace of `n`, rounded up, so that nobody gets more than the rate.
-    let tokens = |n: u64| scaled(n, token, pace);
-    let n = scaled_down(most, pace, token);
-    (n >= coarsest(pace, token) && tokens(n) <= most).then(|| (n, tokens(n)))
+    // Rounded up, so that nobody gets more than the rate.
+    let pace_of = scaled_down(most, pace, token);
+    (pace_of, scaled(pace_of, token, pace))
 }
 
-/// The smallest pace at which rounding a token up costs less than a millionth.
-fn coarsest(pace: u64, token: u64) -> u64 {
-    scaled_down(1_000_000, pace, token).saturating_add(1)
-}
-
-/// The largest burst for which [`measure`] finds something.
+/// The largest burst whose bucket fits into [`EXACT`] units with a rate that is less than a
+/// millionth off, and fills within [`MAX_FILL`].
 fn largest_burst(pace: u64, token: u64) -> u64 {
-    let least = scaled(coarsest(pace, token), token, pace).min(token);
-    over(EXACT, least).min(MAX_COUNT)
+    // The smallest pace at which rounding a token up costs less than a millionth.
+    let coarsest = scaled_down(1_000_000, pace, token).saturating_add(1);
+    let least = scaled(coarsest, token, pace).min(token);
+    over(EXACT, least)
+        .min(scaled_down(MAX_FILL.0, pace, token))
+        .min(MAX_COUNT)
 }
 
 /// `n * by / per`, rounded up.

@@ -1,7 +1,7 @@
 //! `gcra`: the moment when the whole burst is there again. Twin of `lua/gcra.lua`.
 
 use super::{
-    BadParameter, Parameters,
+    BadParameter, EXACT, Parameters,
     bucket::{Bucket, over},
     token_bucket::ttl_ms,
     twin::{Act, Look, Next, State},
@@ -29,7 +29,7 @@ impl Gcra {
             let units = at.since(now).0.saturating_mul(pace).saturating_add(part);
             used = units.saturating_sub(now.since(at).0.saturating_mul(pace));
             if (pace, token) != (bucket.pace, bucket.token) {
-                used = bucket.convert(used, token);
+                used = bucket.convert(used.min(EXACT), token);
             }
             ahead = used > bucket.full();
             used = used.min(bucket.full());

@@ -39,6 +39,9 @@ pub const MIN_WINDOW: Micros = Micros::from_millis(1);
 /// Longest window: a leap year.
 pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 86_400);
 
+/// Longest time in which an empty bucket fills: about ten years.
+pub const MAX_FILL: Micros = Micros(MAX_WINDOW.0 * 10);
+
 /// Shortest lease of `concurrency`.
 pub const MIN_LEASE: Micros = Micros::from_millis(100);
 

@@ -114,9 +114,9 @@ struct Entry {
 }
 
 impl Log {
-    /// Whether nothing is kept.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// How many entries are kept.
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Takes back what that member took; nothing when it is not there.

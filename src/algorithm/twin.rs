@@ -27,6 +27,16 @@ pub(crate) enum State {
     },
 }
 
+impl State {
+    /// Entries of a log; zero for what has a fixed size.
+    pub fn entries(&self) -> usize {
+        match self {
+            Self::Log(log) => log.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {

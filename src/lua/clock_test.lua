@@ -6,10 +6,10 @@ local redis = {
     local rest = { ... }
     local life
     if command == 'PEXPIRE' then
-      life = rest[1]
+      life = tonumber(rest[1])
     elseif command == 'SET' then
       assert(rest[2] == 'PX')
-      life = rest[3]
+      life = tonumber(rest[3])
       redis.call('SET', key, rest[1])
     else
       return redis.call(command, key, ...)

@@ -28,5 +28,18 @@
 local call, argv, floor, ceil = redis.call, ARGV, math.floor, math.ceil
 local format, match = string.format, string.match
 local giving, member = argv[1] == 'give', argv[2]
-local go, a = not giving, 3
-local reply, plan = {}, {}
+local go, a, reply, plan = not giving, 3, nil, {}
+
+local function take(key, value, ttl, cost, sweep)
+  ttl = format('%d', ttl)
+  if value then
+    call('SET', key, value, 'PX', ttl)
+  else -- members: first what a full Redis refuses, so that it refuses before anything is done
+    local score = format('%d', now)
+    call('ZADD', key, score, member)
+    for n = 2, cost do call('ZADD', key, score, member .. ':' .. n) end
+    call('PEXPIRE', key, ttl)
+    if sweep > 0 then call('ZREMRANGEBYRANK', key, 0, sweep - 1) end
+  end
+end
+

@@ -15,6 +15,7 @@ if old then
   used = (at - now) * p + part
   if used < 0 then used = 0 end
   if t ~= token or p ~= pace then -- the rate has changed: as many tokens, in the new measure
+    if used > 4503599627370496 then used = 4503599627370496 end -- 2^52, more than any bucket has
     local whole = floor(used / t)
     used = whole * token + ceil((used - whole * t) * token / t)
   end

@@ -13,7 +13,7 @@ if giving then
   cost = 0
 end
 local total = call('ZCARD', key)
-local stale = total > 0 and call('ZCOUNT', key, '-inf', now - span) or 0
+local stale = total > 0 and call('ZCOUNT', key, '-inf', format('%d', now - span)) or 0
 local live = total - stale
 room = live < quota and quota - live or 0
 if cost > quota or cost > 1000 then wait = -1 end
@@ -33,8 +33,8 @@ elseif live > 0 then
     end
     if ahead then
       local early = call('ZRANGEBYSCORE', key, format('(%d', now), '+inf')
-      for n = 1, #early do call('ZADD', key, now, early[n]) end
-      call('PEXPIRE', key, ceil(span / 1000) + 1)
+      for n = 1, #early do call('ZADD', key, format('%d', now), early[n]) end
+      call('PEXPIRE', key, format('%d', ceil(span / 1000) + 1))
     end
   end
 end

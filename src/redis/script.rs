@@ -315,8 +315,9 @@ where
         .map(|claim| {
             let admitted = numbers.next(|n| n <= 1)? == 1;
             let remaining = numbers.next(|n| n <= claim.algorithm.quota())?;
-            let wait = numbers.wait(admitted)?;
-            let reset = Micros(numbers.next(|n| n <= LONGEST.0)?);
+            let longest = claim.algorithm.longest_ttl_ms().saturating_mul(1_000);
+            let wait = numbers.wait(admitted, longest)?;
+            let reset = Micros(numbers.next(|n| n <= longest)?);
             Ok(Reading {
                 admitted,
                 remaining,
@@ -330,9 +331,6 @@ where
     }
     Ok(readings)
 }
-
-/// No wait or reset is longer: two of the longest windows.
-const LONGEST: Micros = Micros(crate::algorithm::MAX_WINDOW.0.saturating_mul(2));
 
 struct Numbers<'a> {
     items: &'a [Value],
@@ -359,12 +357,12 @@ impl Numbers<'_> {
     }
 
     /// Zero exactly when admitted.
-    fn wait(&mut self, admitted: bool) -> Result<Wait, Unreadable> {
+    fn wait(&mut self, admitted: bool, longest: u64) -> Result<Wait, Unreadable> {
         let at = self.at;
         match (self.integer()?, admitted) {
             (-1, false) => Ok(Wait::Never),
             (0, true) => Ok(Wait::For(Micros::ZERO)),
-            (n, false) if n > 0 && n.unsigned_abs() <= LONGEST.0 => {
+            (n, false) if n > 0 && n.unsigned_abs() <= longest => {
                 Ok(Wait::For(Micros(n.unsigned_abs())))
             }
             _ => Err(Unreadable::Malformed { at }),

@@ -22,5 +22,6 @@ mod reply_merge;
 mod reply_policy;
 mod reply_why;
 mod script;
+mod script_histories;
 mod script_redis;
 mod stats;
