@@ -2,4 +2,5 @@
 
 mod facts;
 mod load;
+mod random;
 mod select;
