@@ -16,6 +16,7 @@ use crate::{
 pub const FIELDS: &[&str] = &[
     "headers",
     "draft",
+    "partition_key",
     "reset",
     "upstream",
     "body",
@@ -81,6 +82,7 @@ pub fn read(field: Option<Field<'_>>, findings: &mut Findings) -> Settings {
             *value = field.boolean(findings).unwrap_or(*value);
         }
     };
+    flag("partition_key", &mut parts.partition_key);
     flag("show_shadow", &mut parts.show_shadow);
     flag("stop_envoy_retries", &mut parts.stop_envoy_retries);
     if let Some(field) = table.get("debug_secret") {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     Names,
+    base64::base64,
     draft::Draft,
     readings::{prominent, reset_seconds, shown},
     settings::{Family, ResetForm, Settings},
@@ -75,6 +76,12 @@ fn structured(fields: &mut Fields, settings: &Settings, names: Names<'_>, verdic
         let name = names(judged.claim.limit);
         policy_item(&mut policies, draft, name, judged);
         state_item(&mut states, draft, name, judged, verdict.allowed);
+        if settings.parts().partition_key {
+            let tag = base64(judged.claim.tag().as_bytes());
+            for list in [&mut policies, &mut states] {
+                let _ = write!(list, ";{}=:{tag}:", draft.partition);
+            }
+        }
     }
     if !policies.is_empty() {
         fields.push(("ratelimit-policy", policies));

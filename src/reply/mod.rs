@@ -9,6 +9,7 @@
 //! waits are rounded up to whole seconds, and a client that waits as long as it is told is admitted.
 //! No text of a client reaches a header or a body; names are those of the policy's limits.
 
+mod base64;
 mod body;
 mod debug;
 mod draft;

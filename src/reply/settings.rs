@@ -156,6 +156,9 @@ pub struct Parts {
     pub headers: Families,
     /// The draft that [`Family::RateLimitFields`] follows, [`Draft::NUMBERS`].
     pub draft: u8,
+    /// Whether [`Family::RateLimitFields`] names the client, as its keys' tag in Redis does: by what the
+    /// client sent itself, and by a hash where that is secret.
+    pub partition_key: bool,
     /// How `X-RateLimit-Reset` is written.
     pub reset: ResetForm,
     /// What becomes of an upstream's own fields.
@@ -192,6 +195,7 @@ impl Default for Parts {
             .into_iter()
             .collect(),
             draft: Draft::DEFAULT,
+            partition_key: false,
             reset: ResetForm::default(),
             theirs: Theirs::default(),
             body: Body::default(),

@@ -163,6 +163,9 @@ pub const CAUSES: &[&str] = &[
     "noreplicas",
     "no_upstream_host",
     "upstream_failure",
+    "gateway_down",
+    "gateway_forbids",
+    "gateway_odd",
     "other",
 ];
 

@@ -120,6 +120,27 @@ fn requests_in_flight_have_a_unit_and_no_window() {
 }
 
 #[test]
+fn a_partition_key_is_the_tag_of_the_clients_keys_and_only_there_when_asked_for() {
+    let rows = [Row::admitted(4, Micros::from_secs(9))];
+    let parts = Parts {
+        partition_key: true,
+        ..only(Family::RateLimitFields)
+    };
+    let shown = fields(parts, &rows);
+    let policy = value(&shown, "ratelimit-policy").unwrap();
+    assert_eq!(policy, r#""per-key";q=100;w=60;pk=:dA==:"#);
+    assert_eq!(
+        value(&shown, "ratelimit"),
+        Some(r#""per-key";r=4;t=9;pk=:dA==:"#)
+    );
+    let list = Parser::new(policy).parse::<List>().unwrap();
+    let ListEntry::Item(item) = &list[0] else {
+        panic!("an inner list: {policy}")
+    };
+    assert_eq!(item.params["pk"], BareItem::ByteSequence(b"t".to_vec()));
+}
+
+#[test]
 fn a_window_below_a_second_is_told_as_one() {
     let row = Row {
         window: Micros::from_millis(500),

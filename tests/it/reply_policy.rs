@@ -1,10 +1,13 @@
 //! The policy's `reply` section: what it accepts and what it says of everything else.
 
 use aforo::{
-    policy::Policy,
+    policy::{Policy, reply::FIELDS},
     reply::{Body, Family, GrpcStatus, Parts, ResetForm, Settings, Statuses, Template, Theirs},
     units::Micros,
 };
+use support::yaml;
+
+use crate::stats::file;
 
 fn read(reply: &str) -> Result<Settings, String> {
     let json = format!(
@@ -22,11 +25,27 @@ fn left_out_everything_has_its_default() {
 }
 
 #[test]
+fn the_documented_example_is_the_default() {
+    let text = file("docs/answers.md");
+    let (_, after) = text.split_once("```yaml\n").expect("an example");
+    let (example, _) = after.split_once("```").expect("its end");
+    let reply = &yaml(example)["reply"];
+    assert_eq!(read(&reply.to_string()), Ok(Settings::default()));
+    for field in FIELDS {
+        assert!(
+            example.contains(&format!("{field}:")),
+            "{field} is not in the example"
+        );
+    }
+}
+
+#[test]
 fn every_field_is_read() {
     let settings = read(
         r#"{
             "headers": ["retry-after", "ratelimit-06"],
             "draft": 11,
+            "partition_key": true,
             "reset": "epoch",
             "upstream": "stricter",
             "body": {"template": "{\"in\":{retry_after}}", "content_type": "application/json"},
@@ -42,6 +61,7 @@ fn every_field_is_read() {
             .into_iter()
             .collect(),
         draft: 11,
+        partition_key: true,
         reset: ResetForm::Epoch,
         theirs: Theirs::Stricter,
         body: Body::Template(Template {

@@ -103,6 +103,7 @@ fn check_query(query: &str) -> usize {
 #[test]
 fn every_series_of_the_alerts_exists() {
     let alerts = file("deploy/prometheus/alerts.yaml");
+    assert_eq!(support::yaml(&alerts)["groups"][0]["name"], "aforo");
     let lines: Vec<&str> = alerts
         .lines()
         .filter(|line| !line.trim().starts_with('#'))
@@ -178,6 +179,7 @@ fn the_tag_extractors_are_those_of_the_table() {
             })
             .collect();
         assert_eq!(written, stats::tag_extractors(), "{path}");
+        let _: serde_json::Value = support::yaml(&text);
     }
 }
 
