@@ -233,22 +233,10 @@ impl Local {
 
 /// What an outage leaves behind.
 impl Local {
-    /// Keys that are kept.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Whether nothing is kept.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
     /// Units that were taken of this claim's limit and still count.
     #[must_use]
     pub fn used(&self, claim: &Claim, now: Moment) -> u64 {
-        let kept = self.keys.get(&claim.key);
+        let kept = self.keys.get(claim.key.as_str());
         let kept = kept.filter(|kept| kept.until > now);
         kept.map_or(0, |kept| {
             let look = claim.algorithm.look(Some(&kept.state), Act::Take(0), now);
@@ -258,7 +246,7 @@ impl Local {
 
     /// Forgets this key.
     pub fn forget(&mut self, key: &str) {
-        self.keys.remove(key);
+        self.remove(key);
     }
 }
 

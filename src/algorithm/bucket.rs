@@ -43,8 +43,11 @@ impl Bucket {
     pub fn share(self, parts: u64) -> Self {
         let burst = self.burst.div_ceil(parts.max(1));
         let token = self.token.saturating_mul(parts.max(1));
-        // A rate of less than one in a century is held at that.
-        let (pace, token) = measure(self.pace, token, burst).unwrap_or((1, over(EXACT, burst)));
+        let (pace, token) = match measure(self.pace, token, burst) {
+            // A rate of less than one in a century is held at that.
+            (0, _) => (1, over(EXACT, burst)),
+            fitting => fitting,
+        };
         Self {
             burst,
             pace,

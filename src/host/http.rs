@@ -70,23 +70,27 @@ impl HttpContext for Http {
         let Some(shared) = self.shared.clone() else {
             return Action::Continue;
         };
-        let debug = debugs(&shared.policy);
-        match rules::select(&shared.policy, &RequestFacts) {
+        let loaded = shared.loaded();
+        let debug = debugs(&loaded.policy);
+        match rules::select(&loaded.policy, &RequestFacts) {
             Selection::Nothing => {
                 shared.count(Stat::Request(Outcome::Unmatched));
                 Action::Continue
             }
+            // Under the switch a rule refuses nobody either.
+            Selection::Deny { .. } if shared.worker.borrow().shadow() => Action::Continue,
             Selection::Deny { limit, .. } => {
                 shared.count(Stat::Request(Outcome::Denied));
-                let reason = decide::denial_reason(&shared.policy, limit);
+                let reason = decide::denial_reason(&loaded.policy, limit);
                 calls::set_property(REASON, reason.as_bytes());
-                let conclusion = decide::deny(&shared.policy, clock::circumstances(kind()));
+                let conclusion = decide::deny(&loaded.policy, clock::circumstances(kind()));
                 self.carry_out(Some(conclusion))
             }
             Selection::Claims(claims) => {
-                shared.meter.add(Stat::Pending, 1);
+                loaded.count(Stat::Pending, 1);
                 let request = Request {
                     id: self.id,
+                    loaded,
                     kind: kind(),
                     debug,
                 };
@@ -105,7 +109,11 @@ impl HttpContext for Http {
 
     fn on_http_response_headers(&mut self, _count: usize, _end: bool) -> Action {
         if let Some(shared) = &self.shared
-            && let Some(Shown { verdict, reason }) = shared.shown(self.id)
+            && let Some(Shown {
+                loaded,
+                verdict,
+                reason,
+            }) = shared.shown(self.id)
         {
             if let Some(reason) = reason {
                 calls::set_header(MapType::HttpResponseHeaders, DEBUG_HEADER, &reason);
@@ -118,7 +126,7 @@ impl HttpContext for Http {
                 .and_then(|status| std::str::from_utf8(&status).ok()?.parse().ok())
                 .unwrap_or(0);
             let now = clock::wall();
-            for edit in decide::shown(&shared.policy, &verdict, now, status, &theirs) {
+            for edit in decide::shown(&loaded.policy, &verdict, now, status, &theirs) {
                 match edit {
                     Edit::Remove(name) => calls::remove_header(MapType::HttpResponseHeaders, name),
                     Edit::Set(name, value) => {

@@ -100,7 +100,7 @@ impl Context for Link {
                 .borrow_mut()
                 .closed(Connection(self.id), clock::now());
             shared.report();
-            shared.meter.flush(&shared.policy);
+            shared.loaded().flush();
             shared.ring();
         }
         true

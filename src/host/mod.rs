@@ -9,6 +9,7 @@ mod calls;
 mod clock;
 mod http;
 mod link;
+mod loaded;
 mod meter;
 #[cfg(feature = "noop")]
 mod noop;

@@ -4,14 +4,14 @@
 use super::{
     calls::{self, BufferType, LogLevel},
     clock,
-    meter::Meter,
+    loaded::Loaded,
 };
 use crate::{
     decide::{self, Conclusion},
     policy::Policy,
     redis::gate::Attempt,
     reply::{DEBUG_HEADER, Refusal, RequestKind},
-    stats::{self, BreakerEvent, LinkEvent, Stat},
+    stats::{self, BreakerEvent, LinkEvent, PolicyEvent, Stat},
     verdict::Verdict,
     worker::{Event, Lease, Outcome, Settled, Ticket, Worker},
 };
@@ -37,10 +37,12 @@ pub const REASON: &str = "aforo";
 const NOT_KNOWN: u32 = 2;
 
 /// A request as the worker knows it: enough to answer it from anywhere.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Request {
     /// Its stream's context id.
     pub id: u32,
+    /// The policy it began under.
+    pub loaded: Rc<Loaded>,
     /// What kind of answer it understands.
     pub kind: RequestKind,
     /// Whether it showed the secret that opens the debug header.
@@ -48,8 +50,9 @@ pub struct Request {
 }
 
 /// What an allowed response will show.
-#[derive(Default)]
 pub struct Shown {
+    /// The policy it began under.
+    pub loaded: Rc<Loaded>,
     /// Where the client stands.
     pub verdict: Option<Verdict>,
     /// Why, for who may know.
@@ -70,10 +73,10 @@ pub enum Place {
 /// One plugin on one worker.
 pub struct Shared {
     root: u32,
-    /// What the operator wrote, checked.
-    pub policy: Policy,
-    /// Envoy's statistics.
-    pub meter: Meter,
+    /// The configuration's own policy.
+    own: Rc<Loaded>,
+    /// The policy in force.
+    loaded: RefCell<Rc<Loaded>>,
     /// The requests under way.
     pub worker: RefCell<Worker<Request>>,
     /// What allowed responses will show, by stream.
@@ -88,6 +91,8 @@ pub struct Shared {
     unsettled: RefCell<Vec<Settled<Request>>>,
     /// Whether it was said already that the link does not open.
     failing: Cell<bool>,
+    /// What the gauge of local keys was last moved to.
+    local_keys: Cell<i64>,
 }
 
 /// The plugin with this root context, if it is in this VM.
@@ -113,6 +118,9 @@ pub fn opening_ended(token: u32) {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        let loaded = self.loaded();
+        loaded.flush();
+        loaded.in_force(false);
         PLUGINS.with_borrow_mut(|plugins| plugins.remove(&self.root));
     }
 }
@@ -123,11 +131,13 @@ impl Shared {
         // Unique to this root on this worker, so that its bell rings here and nowhere else.
         let name = format!("aforo-{root}-{:032x}", u128::from_le_bytes(clock::random()));
         let bell = calls::register_queue(&name).ok()?;
+        let own = Rc::new(Loaded::new(policy, 0));
+        own.in_force(true);
         let shared = Rc::new(Self {
             root,
-            worker: RefCell::new(Worker::new(&policy, clock::random_u64())),
-            meter: Meter::new(&policy),
-            policy,
+            worker: RefCell::new(Worker::new(&own.policy, clock::random_u64())),
+            loaded: RefCell::new(Rc::clone(&own)),
+            own,
             shown: RefCell::default(),
             leases: RefCell::default(),
             opening: Cell::new(None),
@@ -136,9 +146,15 @@ impl Shared {
             ticking: Cell::new(false),
             unsettled: RefCell::default(),
             failing: Cell::new(false),
+            local_keys: Cell::new(0),
         });
         PLUGINS.with_borrow_mut(|plugins| plugins.insert(root, Rc::downgrade(&shared)));
         Some(shared)
+    }
+
+    /// The policy in force.
+    pub fn loaded(&self) -> Rc<Loaded> {
+        Rc::clone(&self.loaded.borrow())
     }
 
     /// Asks for a turn of the root, in which everything may be carried out.
@@ -159,18 +175,31 @@ impl Shared {
     pub fn tick(&self) {
         self.worker.borrow_mut().tick(clock::now());
         self.carry_out(Place::Root(self.root));
-        self.meter.flush(&self.policy);
+        self.take_stock();
         if !self.worker.borrow().busy() {
             self.ticking.set(false);
             calls::tick_every(Duration::ZERO);
         }
     }
 
+    /// Counts what is not an event, and hands over all counts.
+    fn take_stock(&self) {
+        let loaded = self.loaded();
+        let mut worker = self.worker.borrow_mut();
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        loaded.count(Stat::LateReplies, count(worker.take_late()));
+        let keys = i64::try_from(worker.local_keys()).unwrap_or(i64::MAX);
+        let before = self.local_keys.replace(keys);
+        loaded.count(Stat::LocalKeys, keys.saturating_sub(before));
+        loaded.flush();
+    }
+
     /// Hands over what was counted, unless a tick will do so.
     pub fn count(&self, stat: Stat) {
-        self.meter.add(stat, 1);
+        let loaded = self.loaded();
+        loaded.count(stat, 1);
         if !self.ticking.get() {
-            self.meter.flush(&self.policy);
+            loaded.flush();
         }
     }
 
@@ -240,11 +269,11 @@ impl Shared {
     /// Opens a link. Its filter's callbacks may run inside this call.
     fn open(&self, attempt: Attempt) {
         let path = format!("/aforo/{}/{}", self.root, attempt.0);
-        match calls::open_call(&self.policy.redis.cluster, &path) {
+        match calls::open_call(&self.own.policy.redis.cluster, &path) {
             Ok(token) => self.opening.set(Some((token, attempt))),
             Err(why) => {
                 if !self.failing.replace(true) {
-                    let cluster = &self.policy.redis.cluster;
+                    let cluster = &self.own.policy.redis.cluster;
                     let fault = if why.0 == NOT_KNOWN {
                         "is not known to this Envoy"
                     } else {
@@ -272,48 +301,58 @@ impl Shared {
         if let Some(lease) = lease {
             self.leases.borrow_mut().insert(request.id, lease);
         }
+        let loaded = Rc::clone(&request.loaded);
         match &outcome {
             Outcome::Verdict(verdict) => {
-                stats::of_verdict(verdict).for_each(|stat| self.meter.add(stat, 1));
-                self.meter
-                    .record(Stat::RedisMicroseconds, took.0, &self.policy);
+                stats::of_verdict(verdict).for_each(|stat| loaded.count(stat, 1));
+                loaded.record(Stat::RedisMicroseconds, took.0);
             }
             Outcome::Local(why, verdict) => {
-                stats::of_verdict(verdict).for_each(|stat| self.meter.add(stat, 1));
-                self.meter.add(Stat::Outage(why.label()), 1);
+                stats::of_verdict(verdict).for_each(|stat| loaded.count(stat, 1));
+                loaded.count(Stat::Outage(why.label()), 1);
             }
-            Outcome::Outage(why, _) => self.meter.add(Stat::Outage(why.label()), 1),
+            Outcome::Outage(why, _) => loaded.count(Stat::Outage(why.label()), 1),
         }
         let silent = matches!(outcome, Outcome::Outage(..));
-        let reason = decide::reason(&self.policy, &outcome, took);
+        let reason = decide::reason(&loaded.policy, &outcome, took);
         calls::set_property(REASON, reason.as_bytes());
         let reason = request.debug.then_some(reason);
         let circumstances = clock::circumstances(request.kind);
-        let mut conclusion = decide::conclude(&self.policy, outcome, circumstances);
-        match &mut conclusion {
-            Conclusion::Forward(verdict) => {
-                let verdict = verdict.take();
-                if verdict.is_some() || reason.is_some() {
-                    self.shown
-                        .borrow_mut()
-                        .insert(request.id, Shown { verdict, reason });
-                }
-            }
-            Conclusion::Refuse(refusal) => {
-                refusal
-                    .headers
-                    .extend(reason.map(|reason| (DEBUG_HEADER, reason)));
-            }
-        }
-        self.meter.add(Stat::Pending, -1);
+        let mut conclusion = decide::conclude(&loaded.policy, outcome, circumstances);
+        loaded.count(Stat::Pending, -1);
         if silent {
             let outcome = match conclusion {
                 Conclusion::Forward(_) => stats::Outcome::OutageAllowed,
                 Conclusion::Refuse(_) => stats::Outcome::OutageRefused,
             };
-            self.meter.add(Stat::Request(outcome), 1);
+            loaded.count(Stat::Request(outcome), 1);
+        }
+        self.flush_if_old(&loaded);
+        match &mut conclusion {
+            Conclusion::Forward(verdict) => {
+                let verdict = verdict.take();
+                if verdict.is_some() || reason.is_some() {
+                    let shown = Shown {
+                        loaded,
+                        verdict,
+                        reason,
+                    };
+                    self.shown.borrow_mut().insert(request.id, shown);
+                }
+            }
+            Conclusion::Refuse(refusal) => {
+                let reason = reason.map(|reason| (DEBUG_HEADER, reason));
+                refusal.headers.extend(reason);
+            }
         }
         conclusion
+    }
+
+    /// Nobody hands over what is counted under a policy that is no longer in force.
+    fn flush_if_old(&self, loaded: &Rc<Loaded>) {
+        if !Rc::ptr_eq(loaded, &self.loaded.borrow()) {
+            loaded.flush();
+        }
     }
 
     /// Answers a request that waits, from a callback that is not its own.
@@ -354,51 +393,92 @@ impl Shared {
 
     /// A request's client left before the answer.
     fn gone(&self) {
-        self.meter.add(Stat::Request(stats::Outcome::Gone), 1);
-        self.meter.add(Stat::Pending, -1);
+        let loaded = self.loaded();
+        loaded.count(Stat::Request(stats::Outcome::Gone), 1);
+        loaded.count(Stat::Pending, -1);
     }
 
-    /// One line a change, never one a request.
+    /// Counts and tells what happened: one line a change, never one a request.
     pub fn report(&self) {
         let events = self.worker.borrow_mut().events();
         for event in events {
+            let loaded = self.loaded();
             match event {
                 Event::LinkUp => {
                     self.failing.set(false);
-                    self.meter.add(Stat::Link(LinkEvent::Up), 1);
-                    self.meter.add(Stat::LinksUp, 1);
+                    loaded.count(Stat::Link(LinkEvent::Up), 1);
+                    loaded.count(Stat::LinksUp, 1);
                     calls::log(LogLevel::Info, "aforo: the link to Redis is up");
                 }
                 Event::LinkLost(why) => {
-                    self.meter.add(Stat::Link(LinkEvent::Lost), 1);
-                    self.meter.add(Stat::LinksUp, -1);
+                    loaded.count(Stat::Link(LinkEvent::Lost), 1);
+                    loaded.count(Stat::LinksUp, -1);
                     let text = format!("aforo: the link to Redis is lost: {}", why.label());
                     calls::log(LogLevel::Warn, &text);
                 }
                 Event::LinkFailed => {
-                    self.meter.add(Stat::Link(LinkEvent::Failed), 1);
+                    loaded.count(Stat::Link(LinkEvent::Failed), 1);
                     if !self.failing.replace(true) {
                         calls::log(LogLevel::Warn, "aforo: the link to Redis does not open");
                     }
                 }
-                Event::ScriptSent => self.meter.add(Stat::ScriptLoads, 1),
+                Event::ScriptSent => loaded.count(Stat::ScriptLoads, 1),
                 Event::BreakerOpened(why) => {
-                    self.meter.add(Stat::Breaker(BreakerEvent::Opened), 1);
-                    self.meter.add(Stat::BreakersOpen, 1);
+                    loaded.count(Stat::Breaker(BreakerEvent::Opened), 1);
+                    loaded.count(Stat::BreakersOpen, 1);
                     let hint = why
                         .configuration_fault()
                         .unwrap_or("trying again by itself");
                     let text = format!("aforo: Redis does not answer ({}): {hint}", why.label());
                     calls::log(LogLevel::Warn, &text);
                 }
-                Event::BreakerProbes => self.meter.add(Stat::Breaker(BreakerEvent::Probed), 1),
+                Event::BreakerProbes => loaded.count(Stat::Breaker(BreakerEvent::Probed), 1),
                 Event::BreakerClosed => {
-                    self.meter.add(Stat::Breaker(BreakerEvent::Closed), 1);
-                    self.meter.add(Stat::BreakersOpen, -1);
+                    loaded.count(Stat::Breaker(BreakerEvent::Closed), 1);
+                    loaded.count(Stat::BreakersOpen, -1);
                     calls::log(LogLevel::Info, "aforo: Redis answers again");
                 }
+                Event::Shadow(on) => {
+                    loaded.count(Stat::ShadowSwitch, if on { 1 } else { -1 });
+                    let state = if on { "on: nobody is refused" } else { "off" };
+                    calls::log(
+                        LogLevel::Warn,
+                        &format!("aforo: the shadow switch is {state}"),
+                    );
+                }
+                Event::Policy(number, text) => self.take_policy(number, &text),
+                Event::OwnPolicy => self.put_in_force(Rc::clone(&self.own), 0),
             }
         }
+    }
+
+    /// A pushed policy came.
+    fn take_policy(&self, number: u64, text: &[u8]) {
+        let refused = match Policy::from_json(text) {
+            Ok((policy, _)) if policy.key_head == self.own.policy.key_head => {
+                return self.put_in_force(Rc::new(Loaded::new(policy, number)), number);
+            }
+            Ok(_) => "its prefix or domain is not the configuration's".to_owned(),
+            Err(errors) => errors.to_string(),
+        };
+        self.worker.borrow_mut().refuse(number);
+        self.loaded().count(Stat::Policy(PolicyEvent::Refused), 1);
+        let text = format!("aforo: the pushed policy {number} is refused: {refused}");
+        calls::log(LogLevel::Error, &text);
+    }
+
+    fn put_in_force(&self, next: Rc<Loaded>, number: u64) {
+        let last = self.loaded.replace(Rc::clone(&next));
+        last.flush();
+        last.in_force(false);
+        next.in_force(true);
+        next.count(Stat::Policy(PolicyEvent::Loaded), 1);
+        self.worker.borrow_mut().adopt(&next.policy, number);
+        let text = match number {
+            0 => "aforo: the configuration's own policy is in force".to_owned(),
+            _ => format!("aforo: the pushed policy {number} is in force"),
+        };
+        calls::log(LogLevel::Info, &text);
     }
 }
 

@@ -340,6 +340,11 @@ impl<T> Link<T> {
         self.room.len()
     }
 
+    /// Replies that came after their command was given up, since the last call.
+    pub fn take_late(&mut self) -> u64 {
+        self.pipeline.take_late()
+    }
+
     /// Failed attempts in a row.
     #[must_use]
     pub fn failures(&self) -> u32 {

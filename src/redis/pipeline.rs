@@ -19,6 +19,8 @@ pub struct Pipeline<T> {
     room: usize,
     /// Tickets among the slots.
     waiting: usize,
+    /// Replies that came for nobody.
+    late: u64,
     /// No deadline of a waiting ticket is before this. Means nothing while none waits.
     soonest: Option<Moment>,
 }
@@ -42,6 +44,7 @@ impl<T> Pipeline<T> {
             slots: VecDeque::new(),
             room,
             waiting: 0,
+            late: 0,
             soonest: None,
         }
     }
@@ -114,9 +117,12 @@ impl<T> Pipeline<T> {
     ) -> Result<(), Violation> {
         while let Some(value) = self.reader.read(&mut bytes)? {
             let slot = self.slots.pop_front().ok_or(Violation::Unasked)?;
-            if let Some(ticket) = slot.ticket {
-                self.waiting = self.waiting.saturating_sub(1);
-                reply(ticket, value);
+            match slot.ticket {
+                Some(ticket) => {
+                    self.waiting = self.waiting.saturating_sub(1);
+                    reply(ticket, value);
+                }
+                None => self.late = self.late.saturating_add(1),
             }
         }
         if self.slots.is_empty() && self.reader.is_inside_a_reply() {
@@ -134,6 +140,11 @@ impl<T> Pipeline<T> {
     #[must_use]
     pub fn depth(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Replies that came after their question was given up, since the last call.
+    pub fn take_late(&mut self) -> u64 {
+        std::mem::take(&mut self.late)
     }
 
     /// Questions that somebody still waits for.
@@ -195,6 +206,7 @@ mod tests {
             [(2, Value::Integer(102))]
         );
         assert_eq!((pipeline.depth(), pipeline.soonest()), (0, None));
+        assert_eq!((pipeline.take_late(), pipeline.take_late()), (2, 0));
     }
 
     #[test]

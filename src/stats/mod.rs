@@ -51,8 +51,17 @@ pub enum Stat {
     Pending,
     /// Keys remembered.
     LocalKeys,
+    /// Workers whose limits the switch has put into shadow mode.
+    ShadowSwitch,
     /// The limit at this index of the policy said this.
     Limit(usize, LimitVerdict),
+}
+
+/// The name of the gauge that counts the workers on a policy, by its number in Redis; 0 is the
+/// configuration's own. Its numbers are not known beforehand, so it is no [`Stat`].
+#[must_use]
+pub fn policy_workers(number: u64) -> String {
+    format!("aforo_policy_workers.version.{number}")
 }
 
 impl Stat {
@@ -124,7 +133,8 @@ impl Stat {
             | Self::LinksUp
             | Self::BreakersOpen
             | Self::Pending
-            | Self::LocalKeys => {}
+            | Self::LocalKeys
+            | Self::ShadowSwitch => {}
         }
         name
     }
@@ -154,6 +164,7 @@ impl Stat {
             Self::BreakersOpen => "aforo_breakers_open",
             Self::Pending => "aforo_pending",
             Self::LocalKeys => "aforo_local_keys",
+            Self::ShadowSwitch => "aforo_shadow_switch",
             Self::Limit(..) => "aforo_decisions_total",
         }
     }
@@ -199,7 +210,7 @@ const fn is_plain(c: char) -> bool {
 }
 
 /// The stats without labels, in order.
-const SINGLE: [Stat; 7] = [
+const SINGLE: [Stat; 8] = [
     Stat::RedisMicroseconds,
     Stat::ScriptLoads,
     Stat::LateReplies,
@@ -207,6 +218,7 @@ const SINGLE: [Stat; 7] = [
     Stat::BreakersOpen,
     Stat::Pending,
     Stat::LocalKeys,
+    Stat::ShadowSwitch,
 ];
 
 // Where each group begins.

@@ -250,6 +250,18 @@ pub const METRICS: &[Metric] = &[
         help: "Keys the workers remember: refusals that still hold, and the local limiter's",
     },
     Metric {
+        name: "aforo_shadow_switch",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Workers whose limits the switch in Redis has put into shadow mode",
+    },
+    Metric {
+        name: "aforo_policy_workers",
+        kind: Kind::Gauge,
+        labels: &[("version", &["0", "1", "…"])],
+        help: "Workers by the policy they go by: 0 is the configuration's own, others were pushed",
+    },
+    Metric {
         name: "aforo_decisions_total",
         kind: Kind::Counter,
         labels: &[("limit", &[]), ("verdict", LimitVerdict::WORDS)],

@@ -375,6 +375,17 @@ impl<R> Worker<R> {
         mem::take(&mut self.events)
     }
 
+    /// Replies that came too late, since the last call.
+    pub fn take_late(&mut self) -> u64 {
+        self.link.take_late()
+    }
+
+    /// Keys that this worker's own limiter remembers.
+    #[must_use]
+    pub fn local_keys(&self) -> usize {
+        self.fallbacks.keys()
+    }
+
     /// Commands whose reply is owed, and requests that wait.
     #[must_use]
     pub fn depth(&self) -> (usize, usize) {
