@@ -1,0 +1,5 @@
+//! The ways to break things, each a function that returns when all is well again.
+
+pub mod envoy;
+pub mod redis;
+pub mod stub;

@@ -1,0 +1,92 @@
+//! `make chaos`: every scenario, behind every link, with one and four workers; the table goes to the
+//! standard output, faults to the standard error.
+//!
+//! ```text
+//! chaos [--short] [--update] [--only NAME[,NAME…]] [--workers N[,N…]] [--link redis_proxy|straight]
+//! ```
+
+use std::process::ExitCode;
+
+use chaos::run::{Form, run};
+use chaos::sample::Stream;
+use chaos::scenario::SCENARIOS;
+use chaos::table;
+use support::config::Link;
+
+fn main() -> ExitCode {
+    let options = match Options::read(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(why) => {
+            eprintln!("chaos: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut good = true;
+    print!("{}", table::HEAD);
+    for scenario in SCENARIOS.iter().filter(|s| options.wants(s.name)) {
+        for link in scenario.links.iter().filter(|l| options.wants_link(**l)) {
+            for workers in &options.workers {
+                let report = run(scenario, *link, *workers, &Stream::OUTAGES, &options.form);
+                print!("{}", table::lines(&report));
+                for fault in &report.faults {
+                    good = false;
+                    eprintln!("{}, {link:?}, {workers}: {fault}", scenario.name);
+                }
+            }
+        }
+    }
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+struct Options {
+    form: Form,
+    only: Vec<String>,
+    workers: Vec<usize>,
+    link: Option<Link>,
+}
+
+impl Options {
+    fn read(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            form: Form::FULL,
+            only: Vec::new(),
+            workers: vec![1, 4],
+            link: None,
+        };
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
+            match word.as_str() {
+                "--short" => options.form = Form::SHORT,
+                "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
+                "--workers" => {
+                    let numbers = value()?;
+                    let numbers = numbers
+                        .split(',')
+                        .map(|n| n.parse().map_err(|e| format!("{n}: {e}")));
+                    options.workers = numbers.collect::<Result<_, _>>()?;
+                }
+                "--link" => {
+                    options.link = Some(match value()?.as_str() {
+                        "redis_proxy" => Link::RedisProxy,
+                        "straight" => Link::Straight,
+                        other => return Err(format!("no link is called {other}")),
+                    });
+                }
+                _ => return Err(format!("what is {word}?")),
+            }
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    fn wants_link(&self, link: Link) -> bool {
+        self.link.is_none_or(|only| only == link)
+    }
+}
