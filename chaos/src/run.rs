@@ -93,7 +93,7 @@ pub struct Report {
 /// Runs a scenario.
 ///
 /// # Panics
-/// When a part of the stage does not start, or Envoy's log speaks of a trap.
+/// When a part of the stage does not start.
 #[must_use]
 pub fn run(
     scenario: &Scenario,
@@ -124,6 +124,15 @@ pub fn run(
     let end = (quiet + form.length()).max(healed + form.calm);
     stage.wait(end.saturating_duration_since(Instant::now()));
     let after_kib = stage.envoy().process().resident_kib();
+    let traps: usize = stage
+        .envoys
+        .iter_mut()
+        .map(|envoy| {
+            envoy.traps_are_expected();
+            envoy.log_lines_with("panicked at")
+        })
+        .sum();
+    let log = stage.envoy().log();
     let samples = stage.load.stop();
     let times = Times {
         quiet,
@@ -147,6 +156,12 @@ pub fn run(
     if after_kib.saturating_sub(before_kib) > GROWTH_KIB {
         faults.push(format!("Envoy grew from {before_kib} to {after_kib} KiB"));
     }
+    if traps > 0 {
+        faults.push(format!("{traps} traps"));
+    }
+    if !faults.is_empty() {
+        keep(&log, &format!("{}-{link:?}-{workers}", scenario.name));
+    }
     Report {
         title: scenario.title,
         name: scenario.name,
@@ -157,6 +172,14 @@ pub fn run(
         after_kib,
         faults,
     }
+}
+
+/// Keeps Envoy's log of a run that went wrong.
+fn keep(log: &str, name: &str) {
+    let directory = support::root().join("target/chaos");
+    let written = std::fs::create_dir_all(&directory)
+        .and_then(|()| std::fs::write(directory.join(format!("{name}.log")), log));
+    written.expect("a place for the log of a failed run");
 }
 
 /// What is wrong with a row.

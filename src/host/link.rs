@@ -80,7 +80,8 @@ impl Link {
                 .borrow_mut()
                 .opened(attempt, Connection(self.id), clock::now())
         {
-            return self.close();
+            self.state = State::Over;
+            return shared.close_later(Connection(self.id));
         }
         self.state = State::Up(Rc::clone(&shared));
         // What waits for the link is sent in the next turn, when this callback has returned Pause.
@@ -134,7 +135,8 @@ impl StreamContext for Link {
             .received(connection, &bytes, clock::now());
         if drained.is_err() || !keep {
             shared.worker.borrow_mut().closed(connection, clock::now());
-            self.close();
+            self.state = State::Over;
+            shared.close_later(connection);
         }
         let _ = shared.carry_out(Place::Link(self.id));
         Action::Continue

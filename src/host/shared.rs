@@ -9,7 +9,7 @@ use super::{
 use crate::{
     decide::{self, Conclusion},
     policy::Policy,
-    redis::gate::Attempt,
+    redis::gate::{Attempt, Connection},
     reply::{DEBUG_HEADER, Refusal, RequestKind},
     stats::{self, BreakerEvent, LinkEvent, PolicyEvent, Stat},
     verdict::Verdict,
@@ -89,6 +89,8 @@ pub struct Shared {
     rung: Cell<bool>,
     ticking: Cell<bool>,
     unsettled: RefCell<Vec<Settled<Request>>>,
+    /// Links that the root's next turn closes.
+    closing: RefCell<Vec<Connection>>,
     /// Whether it was said already that the link does not open.
     failing: Cell<bool>,
     /// What the gauge of local keys was last moved to.
@@ -145,6 +147,7 @@ impl Shared {
             rung: Cell::new(false),
             ticking: Cell::new(false),
             unsettled: RefCell::default(),
+            closing: RefCell::default(),
             failing: Cell::new(false),
             local_keys: Cell::new(0),
         });
@@ -169,6 +172,20 @@ impl Shared {
         while calls::answer_ring(self.bell) {}
         self.rung.set(false);
         self.carry_out(Place::Root(self.root));
+        for link in self.closing.take() {
+            if calls::act_for(link.0).is_ok() {
+                let _ = calls::close_downstream();
+            }
+        }
+        let _ = calls::act_for(self.root);
+    }
+
+    /// Closes a link in the root's next turn. Not in the link's own callback: when what came brought
+    /// the connection's end with it, Envoy still tells the link of that end afterwards, and the SDK
+    /// stops the VM when told of the end of what it has already let go.
+    pub fn close_later(&self, link: Connection) {
+        self.closing.borrow_mut().push(link);
+        self.ring();
     }
 
     /// The root's tick.
@@ -256,10 +273,7 @@ impl Shared {
             }
         }
         if let Some(link) = orders.close {
-            if calls::act_for(link.0).is_ok() {
-                let _ = calls::close_downstream();
-            }
-            let _ = calls::act_for(place.id());
+            self.close_later(link);
         }
         if let Some(attempt) = orders.open {
             self.open(attempt);
