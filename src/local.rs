@@ -135,18 +135,6 @@ impl Local {
         readings
     }
 
-    /// How many keys are kept.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Whether nothing is kept.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
     /// Looks at what a claim's key holds, and drops what has expired.
     fn look(&mut self, claim: &Claim, now: Moment) -> Look {
         if self
