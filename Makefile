@@ -22,13 +22,14 @@ test: modules ## every test, the end-to-end ones included
 	cargo test --workspace --locked
 
 .PHONY: lint
-lint: setup build ## format, clippy natively and for wasm, documentation, the module's imports, dependencies
+lint: setup ## format, clippy natively and for wasm, documentation, the module's imports, dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy --lib --locked --target wasm32-wasip1 -- -D warnings
 	cargo clippy --lib --locked --target wasm32-wasip1 --features trap -- -D warnings
 	cargo clippy --lib --locked --target wasm32-wasip1 --features noop -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --document-private-items
+	$(MAKE) build
 	cargo test --quiet --locked --test it fence::
 
 .PHONY: build
