@@ -221,6 +221,18 @@ impl Local {
 
 /// What an outage leaves behind.
 impl Local {
+    /// How many keys are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether nothing is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
     /// Units that were taken of this claim's limit and still count.
     #[must_use]
     pub fn used(&self, claim: &Claim, now: Moment) -> u64 {

@@ -4,7 +4,7 @@
 //! stream of its worker. So the imports are declared again here and only two things are left to the
 //! SDK: dispatching callbacks, and `dispatch_http_call`, whose tokens its dispatcher must know.
 
-use std::{ptr, time::Duration};
+use std::{cell::RefCell, collections::HashMap, ptr, time::Duration};
 
 pub use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType};
 
@@ -264,8 +264,23 @@ fn pairs(headers: &[(&str, &str)]) -> Vec<u8> {
     out
 }
 
+thread_local! {
+    /// The metrics of this VM by name. Envoy gives a new id each time it is asked and frees none
+    /// before the VM ends, which outlives many configurations.
+    static METRICS: RefCell<HashMap<String, u32>> = RefCell::default();
+}
+
 /// Defines a metric, or finds it: the same name gives the same id.
 pub fn define_metric(kind: MetricType, name: &str) -> Outcome<u32> {
+    if let Some(id) = METRICS.with_borrow(|metrics| metrics.get(name).copied()) {
+        return Ok(id);
+    }
+    let id = define_new_metric(kind, name)?;
+    METRICS.with_borrow_mut(|metrics| metrics.insert(name.to_owned(), id));
+    Ok(id)
+}
+
+fn define_new_metric(kind: MetricType, name: &str) -> Outcome<u32> {
     let mut id = 0;
     // SAFETY: name and the out-pointer live through the call.
     done(unsafe { proxy_define_metric(kind as u32, name.as_ptr(), name.len(), &raw mut id) })?;
@@ -294,4 +309,31 @@ pub fn open_call(cluster: &str, path: &str) -> Outcome<u32> {
     ];
     proxy_wasm::hostcalls::dispatch_http_call(cluster, headers, None, vec![], Duration::ZERO)
         .map_err(|status| Refused(status as u32))
+}
+
+/// Makes a call to `cluster`. Its end comes with this token to the context whose callback is running
+/// now, if that still exists then. `Err` when there is no such cluster or no host in it; then no
+/// callback comes.
+pub fn call(
+    cluster: &str,
+    headers: &[(&'static str, String)],
+    body: &[u8],
+    timeout: Duration,
+) -> Outcome<u32> {
+    let headers = headers.iter().map(|(name, value)| (*name, value.as_str()));
+    let (headers, body) = (headers.collect(), Some(body));
+    proxy_wasm::hostcalls::dispatch_http_call(cluster, headers, body, vec![], timeout)
+        .map_err(|status| Refused(status as u32))
+}
+
+/// The status and body of the answer whose callback is running, with at most `most` bytes of the
+/// body. Only for an answer that has headers.
+pub fn answer(body_size: usize, most: usize) -> (u16, Vec<u8>) {
+    let status = header(MapType::HttpCallResponseHeaders, ":status");
+    let status = status.and_then(|status| std::str::from_utf8(&status).ok()?.parse().ok());
+    let body = match body_size.min(most) {
+        0 => Vec::new(),
+        size => buffer(BufferType::HttpCallResponseBody, 0, size).unwrap_or_default(),
+    };
+    (status.unwrap_or(0), body)
 }

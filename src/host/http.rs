@@ -2,7 +2,7 @@
 
 use super::{
     calls::{self, MapType},
-    clock,
+    clock, orders,
     shared::{self, Place, REASON, Request, Shared, Shown},
 };
 use crate::{
@@ -52,7 +52,7 @@ impl Http {
 
 impl Context for Http {
     fn on_http_call_response(&mut self, token: u32, _: usize, _: usize, _: usize) {
-        shared::opening_ended(token);
+        orders::opening_ended(token);
     }
 
     fn on_done(&mut self) -> bool {

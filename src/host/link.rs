@@ -6,7 +6,7 @@
 
 use super::{
     calls::{self, BufferType, LogLevel},
-    clock,
+    clock, orders,
     shared::{self, Place, Shared},
 };
 use crate::redis::gate::{Attempt, Connection};
@@ -91,7 +91,7 @@ impl Link {
 
 impl Context for Link {
     fn on_http_call_response(&mut self, token: u32, _: usize, _: usize, _: usize) {
-        shared::opening_ended(token);
+        orders::opening_ended(token);
     }
 
     fn on_done(&mut self) -> bool {

@@ -13,6 +13,7 @@ mod loaded;
 mod meter;
 #[cfg(feature = "noop")]
 mod noop;
+mod orders;
 mod root;
 mod shared;
 

@@ -46,8 +46,8 @@ impl Root {
 }
 
 impl Context for Root {
-    fn on_http_call_response(&mut self, token: u32, _: usize, _: usize, _: usize) {
-        super::shared::opening_ended(token);
+    fn on_http_call_response(&mut self, token: u32, headers: usize, body_size: usize, _: usize) {
+        super::orders::call_ended(token, headers, body_size);
     }
 }
 

@@ -1,19 +1,22 @@
-//! What the HTTP filter and the link of one plugin on one worker share, and how the worker's orders
-//! are carried out. No borrow of the worker is held across a host call: calls may come back nested.
+//! What the HTTP filter and the link of one plugin on one worker share, and how what the worker says is
+//! carried out. No borrow of the worker is held across a host call: calls may come back nested.
 
 use super::{
-    calls::{self, BufferType, LogLevel},
+    calls::{self, LogLevel},
     clock,
     loaded::Loaded,
 };
 use crate::{
     decide::{self, Conclusion},
     policy::Policy,
-    redis::gate::{Attempt, Connection},
+    redis::{
+        gate::{Attempt, Connection},
+        link::Asked,
+    },
     reply::{DEBUG_HEADER, Refusal, RequestKind},
     stats::{self, BreakerEvent, LinkEvent, PolicyEvent, Stat},
     verdict::Verdict,
-    worker::{Event, Lease, Outcome, Settled, Ticket, Worker},
+    worker::{Event, Lease, Outcome, Outgoing, Settled, Ticket, Worker},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -32,9 +35,6 @@ thread_local! {
 
 /// The filter state that tells why: `%FILTER_STATE(wasm.aforo:PLAIN)%`.
 pub const REASON: &str = "aforo";
-
-/// The host's status for a cluster that it does not know.
-const NOT_KNOWN: u32 = 2;
 
 /// A request as the worker knows it: enough to answer it from anywhere.
 #[derive(Clone)]
@@ -72,9 +72,9 @@ pub enum Place {
 
 /// One plugin on one worker.
 pub struct Shared {
-    root: u32,
+    pub(super) root: u32,
     /// The configuration's own policy.
-    own: Rc<Loaded>,
+    pub(super) own: Rc<Loaded>,
     /// The policy in force.
     loaded: RefCell<Rc<Loaded>>,
     /// The requests under way.
@@ -84,7 +84,11 @@ pub struct Shared {
     /// What streams hold until they end.
     leases: RefCell<HashMap<u32, Lease>>,
     /// The opening call under way, and its attempt.
-    opening: Cell<Option<(u32, Attempt)>>,
+    pub(super) opening: Cell<Option<(u32, Attempt)>>,
+    /// The calls under way to a gateway, by token.
+    pub(super) calls: RefCell<HashMap<u32, Asked>>,
+    /// Calls to be made in the root's next turn.
+    pub(super) outgoing: RefCell<Vec<Outgoing>>,
     bell: u32,
     rung: Cell<bool>,
     ticking: Cell<bool>,
@@ -92,30 +96,21 @@ pub struct Shared {
     /// Links that the root's next turn closes.
     closing: RefCell<Vec<Connection>>,
     /// Whether it was said already that the link does not open.
-    failing: Cell<bool>,
+    pub(super) failing: Cell<bool>,
     /// What the gauge of local keys was last moved to.
     local_keys: Cell<i64>,
+}
+
+/// The plugin of this VM in which there is such a thing, and the thing.
+pub fn find<T>(mut thing: impl FnMut(&Shared) -> Option<T>) -> Option<(Rc<Shared>, T)> {
+    let plugins = PLUGINS.with_borrow(|plugins| plugins.values().cloned().collect::<Vec<_>>());
+    let mut plugins = plugins.iter().filter_map(Weak::upgrade);
+    plugins.find_map(|shared| thing(&shared).map(|thing| (Rc::clone(&shared), thing)))
 }
 
 /// The plugin with this root context, if it is in this VM.
 pub fn of(root: u32) -> Option<Rc<Shared>> {
     PLUGINS.with_borrow(|plugins| plugins.get(&root)?.upgrade())
-}
-
-/// An opening call ended, which means that its link failed or is gone. Any context may be told.
-pub fn opening_ended(token: u32) {
-    let plugins = PLUGINS.with_borrow(|plugins| plugins.values().cloned().collect::<Vec<_>>());
-    for shared in plugins.iter().filter_map(Weak::upgrade) {
-        let Some((_, attempt)) = shared.opening.get().filter(|(call, _)| *call == token) else {
-            continue;
-        };
-        shared.opening.set(None);
-        shared
-            .worker
-            .borrow_mut()
-            .open_failed(attempt, clock::now());
-        shared.ring();
-    }
 }
 
 impl Drop for Shared {
@@ -143,6 +138,8 @@ impl Shared {
             shown: RefCell::default(),
             leases: RefCell::default(),
             opening: Cell::new(None),
+            calls: RefCell::default(),
+            outgoing: RefCell::default(),
             bell,
             rung: Cell::new(false),
             ticking: Cell::new(false),
@@ -258,47 +255,6 @@ impl Shared {
         self.obey(place);
         let _ = calls::act_for(place.id());
         own
-    }
-
-    /// Opens, writes and closes as the worker says.
-    fn obey(&self, place: Place) {
-        let orders = self.worker.borrow_mut().orders();
-        if let Some((link, bytes)) = orders.write {
-            let sent = calls::act_for(link.0)
-                .and_then(|()| calls::append_buffer(BufferType::DownstreamData, &bytes))
-                .and_then(|()| calls::resume_downstream());
-            let _ = calls::act_for(place.id());
-            if sent.is_err() {
-                self.worker.borrow_mut().closed(link, clock::now());
-            }
-        }
-        if let Some(link) = orders.close {
-            self.close_later(link);
-        }
-        if let Some(attempt) = orders.open {
-            self.open(attempt);
-        }
-    }
-
-    /// Opens a link. Its filter's callbacks may run inside this call.
-    fn open(&self, attempt: Attempt) {
-        let path = format!("/aforo/{}/{}", self.root, attempt.0);
-        match calls::open_call(&self.own.policy.redis.cluster, &path) {
-            Ok(token) => self.opening.set(Some((token, attempt))),
-            Err(why) => {
-                if !self.failing.replace(true) {
-                    let cluster = &self.own.policy.redis.cluster;
-                    let fault = if why.0 == NOT_KNOWN {
-                        "is not known to this Envoy"
-                    } else {
-                        "has no host"
-                    };
-                    let text = format!("aforo: no link to Redis: the cluster {cluster:?} {fault}");
-                    calls::log(LogLevel::Error, &text);
-                }
-                self.worker.borrow_mut().open_failed(attempt, clock::now());
-            }
-        }
     }
 }
 
@@ -498,7 +454,7 @@ impl Shared {
 
 impl Place {
     /// The context whose callback this is.
-    const fn id(self) -> u32 {
+    pub const fn id(self) -> u32 {
         match self {
             Self::Stream(id) | Self::Link(id) | Self::Root(id) => id,
         }

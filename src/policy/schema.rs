@@ -378,6 +378,11 @@ fn reply_section() -> Value {
             ),
             ("status", def("reply_status"), "the HTTP statuses"),
             (
+                "partition_key",
+                flag(),
+                "whether RateLimit-Policy tells the client's part of the key, pk",
+            ),
+            (
                 "show_shadow",
                 flag(),
                 "whether limits in shadow mode are shown",

@@ -13,7 +13,10 @@ use super::{
     resp::Value,
     upstash, webdis,
 };
-use crate::{outage::Silence, units::Moment};
+use crate::{
+    outage::Silence,
+    units::{Micros, Moment},
+};
 use std::{collections::HashMap, fmt};
 
 /// Most bytes of a body that are read. A host may cut a longer one after one byte more.
@@ -145,16 +148,28 @@ pub enum Called<T> {
 /// The calls under way to one gateway.
 ///
 /// To drive it: [`submit`](Self::submit) each command and make the call it gives;
-/// [`answered`](Self::answered) with what came, or with no status when the call could not be made or
-/// failed; [`expire`](Self::expire) at [`next_check`](Self::next_check). A late answer, or a second
-/// one, settles nothing. The number of calls is bounded; what was given up no longer counts.
+/// [`answered`](Self::answered) with what came, with no status when the call failed without an answer;
+/// [`failed`](Self::failed) when it could not be made; [`expire`](Self::expire) at
+/// [`next_check`](Self::next_check). A call that is given up keeps its place until it ends, so that
+/// somebody else may wait for its end; its answer settles nothing. The number of calls is bounded, those
+/// included. Every ticket that went in comes out once.
 #[derive(Debug)]
 pub struct Calls<T> {
     gateway: Gateway,
     most: usize,
-    waiting: HashMap<Asked, (T, Moment)>,
+    under_way: HashMap<Asked, UnderWay<T>>,
     last: u64,
 }
+
+#[derive(Debug)]
+struct UnderWay<T> {
+    /// `None` once nobody waits for it.
+    ticket: Option<T>,
+    deadline: Moment,
+}
+
+/// A call that nobody waits for and whose end is not told is forgotten so long after its deadline.
+const FORGOTTEN: Micros = Micros::from_secs(1);
 
 impl<T> Calls<T> {
     /// No calls yet, and at most so many at once.
@@ -163,14 +178,14 @@ impl<T> Calls<T> {
         Self {
             gateway,
             most,
-            waiting: HashMap::new(),
+            under_way: HashMap::new(),
             last: 0,
         }
     }
 
     /// Asks one command, given as RESP.
     pub fn submit(&mut self, ticket: T, command: &[u8], deadline: Moment) -> Called<T> {
-        if self.waiting.len() >= self.most {
+        if self.under_way.len() >= self.most {
             return Called::Refused(ticket, Silence::Full);
         }
         let Some(request) = self.gateway.request(command) else {
@@ -178,51 +193,89 @@ impl<T> Calls<T> {
         };
         self.last = self.last.saturating_add(1);
         let asked = Asked(self.last);
-        self.waiting.insert(asked, (ticket, deadline));
+        let call = UnderWay {
+            ticket: Some(ticket),
+            deadline,
+        };
+        self.under_way.insert(asked, call);
         Called::Call(asked, request)
     }
 
-    /// A call has ended. `None` when nobody waits for it any more.
+    /// A call has ended. `None` when nobody waits for it. A failure at its deadline is the deadline's:
+    /// the host that gives a call up then may say so before [`expire`](Self::expire).
     pub fn answered(
         &mut self,
         asked: Asked,
         status: Option<u16>,
         body: &[u8],
+        now: Moment,
     ) -> Option<Settled<T>> {
-        let (ticket, _) = self.waiting.remove(&asked)?;
+        let call = self.under_way.remove(&asked)?;
+        let ticket = call.ticket?;
+        let answer = self.gateway.reply(status, body).map_err(|why| {
+            if call.deadline <= now {
+                Silence::TimedOut
+            } else {
+                why
+            }
+        });
+        Some(Settled { ticket, answer })
+    }
+
+    /// A call could not be made. `None` when nobody waits for it.
+    pub fn failed(&mut self, asked: Asked) -> Option<Settled<T>> {
+        let ticket = self.under_way.remove(&asked)?.ticket?;
         Some(Settled {
             ticket,
-            answer: self.gateway.reply(status, body),
+            answer: Err(Silence::Unreachable),
         })
     }
 
     /// Gives one command up. `None` when it has been settled.
     pub fn abandon(&mut self, asked: Asked) -> Option<T> {
-        self.waiting.remove(&asked).map(|(ticket, _)| ticket)
+        self.under_way.get_mut(&asked)?.ticket.take()
+    }
+
+    /// The end of a call is for somebody else from now on, who waits so much longer.
+    ///
+    /// # Errors
+    /// Gives the new ticket back when the call has ended.
+    pub fn pass_on(&mut self, asked: Asked, ticket: T, longer: Micros) -> Result<(), T> {
+        let Some(call) = self.under_way.get_mut(&asked) else {
+            return Err(ticket);
+        };
+        call.ticket = Some(ticket);
+        call.deadline = call.deadline.plus(longer);
+        Ok(())
     }
 
     /// Settles whoever's time is up, oldest first.
     pub fn expire(&mut self, now: Moment, settled: &mut Vec<Settled<T>>) {
-        let late = self.waiting.extract_if(|_, (_, deadline)| *deadline <= now);
-        let mut late: Vec<_> = late.collect();
+        let mut late = Vec::new();
+        self.under_way.retain(|asked, call| {
+            if call.deadline <= now {
+                late.extend(call.ticket.take().map(|ticket| (*asked, ticket)));
+            }
+            call.ticket.is_some() || call.deadline.plus(FORGOTTEN) > now
+        });
         late.sort_unstable_by_key(|(asked, _)| *asked);
-        let tickets = late.into_iter().map(|(_, (ticket, _))| ticket);
-        settled.extend(tickets.map(|ticket| Settled {
+        settled.extend(late.into_iter().map(|(_, ticket)| Settled {
             ticket,
             answer: Err(Silence::TimedOut),
         }));
     }
 
-    /// When to call [`expire`](Self::expire) next. `None`: nothing runs out.
+    /// When to call [`expire`](Self::expire) next. `None`: nobody waits.
     #[must_use]
     pub fn next_check(&self) -> Option<Moment> {
-        self.waiting.values().map(|(_, deadline)| *deadline).min()
+        let waited_for = self.under_way.values().filter(|call| call.ticket.is_some());
+        waited_for.map(|call| call.deadline).min()
     }
 
-    /// Calls that somebody waits for.
+    /// Calls that have not ended.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.waiting.len()
+        self.under_way.len()
     }
 }
 
@@ -348,9 +401,10 @@ mod tests {
         let full = calls.submit(4, &command(), Moment(9));
         assert_eq!(full, Called::Refused(4, Silence::Full));
         let answer = Ok(Value::Integer(3));
-        let settled = calls.answered(third, Some(200), b"{\"A\":3}");
+        let at = Moment(5);
+        let settled = calls.answered(third, Some(200), b"{\"A\":3}", at);
         assert_eq!(settled, Some(Settled { ticket: 3, answer }));
-        assert_eq!(calls.answered(third, Some(200), b"{\"A\":3}"), None);
+        assert_eq!(calls.answered(third, Some(200), b"{\"A\":3}", at), None);
         assert_eq!(calls.next_check(), Some(Moment(10)));
         let mut settled = Vec::new();
         calls.expire(Moment(10), &mut settled);
@@ -362,11 +416,58 @@ mod tests {
             }]
         );
         assert_eq!(
-            calls.answered(second, Some(200), b"{\"A\":2}"),
+            calls.answered(second, Some(200), b"{\"A\":2}", Moment(11)),
             None,
             "it is late"
         );
         assert_eq!(calls.abandon(first), Some(1));
-        assert_eq!((calls.next_check(), calls.in_flight()), (None, 0));
+        assert_eq!((calls.next_check(), calls.in_flight()), (None, 1));
+        assert_eq!(calls.answered(first, None, b"", Moment(12)), None);
+        assert_eq!(calls.in_flight(), 0);
+    }
+    #[test]
+    fn a_call_that_fails_says_why_and_one_that_is_passed_on_tells_another() {
+        let mut calls = Calls::new(Gateway::upstash("u", "t"), 9);
+        let mut ask = |ticket| match calls.submit(ticket, &command(), Moment(10)) {
+            Called::Call(asked, _) => asked,
+            Called::Refused(..) => panic!("there is room"),
+        };
+        let [unmade, early, late, passed, gone] = [1, 2, 3, 4, 5].map(&mut ask);
+        let end = |ticket, why| {
+            let answer = Err(why);
+            Some(Settled { ticket, answer })
+        };
+        assert_eq!(calls.failed(unmade), end(1, Silence::Unreachable));
+        assert_eq!(calls.failed(unmade), None);
+        let down = Silence::Refused(ErrorKind::GatewayDown);
+        let answered = calls.answered(early, Some(504), b"", Moment(9));
+        assert_eq!(answered, end(2, down));
+        let answered = calls.answered(late, Some(504), b"", Moment(10));
+        assert_eq!(answered, end(3, Silence::TimedOut));
+        assert_eq!(calls.pass_on(passed, 40, Micros(10)), Ok(()));
+        assert_eq!(calls.abandon(gone), Some(5));
+        assert_eq!(calls.next_check(), Some(Moment(20)));
+        let answered = calls.answered(passed, None, b"", Moment(11));
+        assert_eq!(answered, end(40, Silence::Lost));
+        assert_eq!(calls.pass_on(passed, 50, Micros(1)), Err(50), "it is over");
+    }
+
+    #[test]
+    fn a_call_whose_time_is_up_can_still_be_passed_on_until_it_ends_or_is_forgotten() {
+        let mut calls = Calls::new(Gateway::upstash("u", "t"), 9);
+        let mut ask = |ticket| match calls.submit(ticket, &command(), Moment(10)) {
+            Called::Call(asked, _) => asked,
+            Called::Refused(..) => panic!("there is room"),
+        };
+        let [passed, left] = [1, 2].map(&mut ask);
+        let mut settled = Vec::new();
+        calls.expire(Moment(10), &mut settled);
+        assert_eq!((settled.len(), calls.next_check()), (2, None));
+        assert_eq!(calls.pass_on(passed, 10, Micros::from_secs(2)), Ok(()));
+        calls.expire(Moment(10).plus(FORGOTTEN), &mut settled);
+        assert_eq!((settled.len(), calls.in_flight()), (2, 1));
+        assert_eq!(calls.pass_on(left, 20, Micros(1)), Err(20));
+        calls.expire(Moment(2_000_010), &mut settled);
+        assert_eq!(settled.pop().unwrap().ticket, 10);
     }
 }

@@ -250,7 +250,11 @@ mod tests {
     #[test]
     fn every_stat_has_a_row_and_every_row_its_stats() {
         let mut expected = BTreeSet::new();
-        for metric in METRICS {
+        // The versions of policies are not known beforehand.
+        for metric in METRICS
+            .iter()
+            .filter(|metric| metric.name != "aforo_policy_workers")
+        {
             let mut names = vec![metric.name.to_owned()];
             for (label, values) in metric.labels {
                 let values = if values.is_empty() {

@@ -2,8 +2,8 @@
 //! moment they happened, and what must be done comes out as [`Orders`] and [`Settled`] requests.
 //!
 //! ```text
-//!  begin ─► one command a hash tag ─► redis::link ─► replies ─► all parts in ─► settled
-//!                                          └── deadline, error, loss ─────────► settled as silence
+//!  begin ─► one command a hash tag ─► transport ─► replies ─► all parts in ─► settled
+//!                                         └── deadline, error, loss ─────────► settled as silence
 //! ```
 //!
 //! How to drive it: after every event take [`Worker::orders`] and [`Worker::settled`] and carry them
@@ -22,7 +22,7 @@ use crate::{
     redis::{
         error::ErrorKind,
         gate::{Attempt, Connection},
-        link::{self, Asked, Flow, Greeting, Link, Submitted},
+        link::Asked,
         resp::Value,
         script::{self, By, Call, Commands, Member, Mode, Unreadable},
     },
@@ -31,10 +31,18 @@ use crate::{
 };
 use std::{collections::HashMap, mem};
 
+mod aside;
 mod fallback;
 mod follow;
+mod orders;
+mod part;
+mod transport;
+
 use fallback::Fallbacks;
-use follow::{Follow, News};
+use follow::Follow;
+pub use orders::{Event, Orders, Outgoing};
+use part::{Part, by_tag, leases};
+use transport::Transport;
 
 /// A request that waits, by number; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,44 +79,6 @@ pub struct Settled<R> {
     pub took: Micros,
 }
 
-/// What the host must do for the link, in this order.
-#[derive(Debug, Default)]
-pub struct Orders {
-    /// Send these bytes into this connection. If that fails, say [`Worker::closed`].
-    pub write: Option<(Connection, Vec<u8>)>,
-    /// Close this connection; nothing more need be told.
-    pub close: Option<Connection>,
-    /// Open a connection under this number; if that fails, say [`Worker::open_failed`]. Only ever
-    /// ordered by [`Worker::begin`].
-    pub open: Option<Attempt>,
-}
-
-/// Something an operator may want to know of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A connection is there.
-    LinkUp,
-    /// The connection is gone, or was given up for this reason.
-    LinkLost(Silence),
-    /// No connection could be opened.
-    LinkFailed,
-    /// Redis did not know the script and was sent it whole.
-    ScriptSent,
-    /// The breaker opened, lastly for this reason.
-    BreakerOpened(Silence),
-    /// One request tries whether Redis is back.
-    BreakerProbes,
-    /// Redis answers again.
-    BreakerClosed,
-    /// The switch put every limit into shadow mode, or took it out again.
-    Shadow(bool),
-    /// A pushed policy is here, by its number, to be taken or refused with [`Worker::adopt`] or
-    /// [`Worker::refuse`].
-    Policy(u64, Vec<u8>),
-    /// No pushed policy is followed any more: [`Worker::adopt`] the configuration's own, as number 0.
-    OwnPolicy,
-}
-
 struct Waiting<R> {
     request: R,
     claims: Vec<Claim>,
@@ -120,14 +90,6 @@ struct Waiting<R> {
     deadline: Moment,
 }
 
-/// The claims of one command: all of a request, or in a cluster those of one hash tag.
-struct Part {
-    /// Indices into the request's claims.
-    claims: Vec<usize>,
-    asked: Option<Asked>,
-    readings: Option<Vec<crate::verdict::Reading>>,
-}
-
 /// What one command is for.
 #[derive(Clone, Copy, Debug)]
 enum Errand {
@@ -135,6 +97,9 @@ enum Errand {
     Take(Ticket, usize, By),
     /// A give-back, by its number in `gives`.
     Give(u64, By),
+    /// What a request asked for that nobody waits for any more: the give-back with this number may be
+    /// sent once it has ended.
+    Last(u64),
     /// What was admitted here while Redis did not answer; nobody waits for this.
     Debt(u64),
     /// Reads the control key.
@@ -150,13 +115,12 @@ pub struct Worker<R> {
     fallbacks: Fallbacks,
     follow: Follow,
     breaker: Breaker,
-    link: Link<Errand>,
+    transport: Transport<Errand>,
     waiting: HashMap<Ticket, Waiting<R>>,
     gives: HashMap<u64, Lease>,
     /// Keys of the debts on their way.
     debts: HashMap<u64, String>,
     last: u64,
-    orders: Orders,
     settled: Vec<Settled<R>>,
     events: Vec<Event>,
     command: Vec<u8>,
@@ -168,28 +132,17 @@ impl<R> Worker<R> {
     #[must_use]
     pub fn new(policy: &Policy, seed: u64) -> Self {
         let redis = &policy.redis;
-        let mut greeting = Greeting::default();
-        if let Some(password) = &redis.password {
-            greeting = greeting.auth(redis.username.as_deref(), password.reveal());
-        }
-        let split = redis.topology == Topology::Cluster;
-        let settings = link::Settings {
-            greeting,
-            reconnect_on_errors: !split,
-            ..link::Settings::default()
-        };
         Self {
             timeout: redis.timeout,
-            split,
+            split: redis.topology == Topology::Cluster,
             fallbacks: Fallbacks::new(policy),
             follow: Follow::new(policy),
             breaker: Breaker::new(redis.breaker),
-            link: Link::new(settings, seed),
+            transport: Transport::new(redis, seed),
             waiting: HashMap::new(),
             gives: HashMap::new(),
             debts: HashMap::new(),
             last: 0,
-            orders: Orders::default(),
             settled: Vec::new(),
             events: Vec::new(),
             command: Vec::new(),
@@ -243,75 +196,56 @@ impl<R> Worker<R> {
 
     /// The host could not open, or the opening call ended. Ignored unless `attempt` is under way.
     pub fn open_failed(&mut self, attempt: Attempt, now: Moment) {
-        let failures = self.link.failures();
-        let mut ended = Vec::new();
-        self.link.failed(attempt, now, &mut ended);
-        if self.link.failures() > failures {
-            self.events.push(Event::LinkFailed);
-        }
-        self.take_in(ended, now);
+        self.transport.open_failed(attempt, now);
+        self.take_in(now);
     }
 
     /// A connection reports itself. `false`: it is not the one that is waited for and must close.
     /// What waited is in the orders then, to be sent once the connection can take it.
     #[must_use]
     pub fn opened(&mut self, attempt: Attempt, connection: Connection, now: Moment) -> bool {
-        let (mut out, mut ended) = (Vec::new(), Vec::new());
-        let flow = self
-            .link
-            .opened(attempt, connection, now, &mut out, &mut ended);
-        self.write(connection, &out);
-        self.take_in(ended, now);
-        let accepted = flow == Flow::Keep;
-        if accepted {
-            self.events.push(Event::LinkUp);
-        }
+        let accepted = self.transport.opened(attempt, connection, now);
+        self.take_in(now);
         accepted
     }
 
     /// Bytes came from Redis. `false`: the connection must close.
     #[must_use]
     pub fn received(&mut self, connection: Connection, bytes: &[u8], now: Moment) -> bool {
-        let (mut out, mut ended) = (Vec::new(), Vec::new());
-        let flow = self
-            .link
-            .received(connection, bytes, now, &mut out, &mut ended);
-        self.write(connection, &out);
-        if let Flow::Close(why) = flow {
-            self.lost(connection, why);
-        }
-        self.take_in(ended, now);
-        flow == Flow::Keep
+        let keep = self.transport.received(connection, bytes, now);
+        self.take_in(now);
+        keep
     }
 
     /// A connection is gone. Ignored when it is not the one in use.
     pub fn closed(&mut self, connection: Connection, now: Moment) {
-        if self.link.connection() == Some(connection) {
-            self.lost(connection, Silence::Lost);
-        }
-        let mut ended = Vec::new();
-        self.link.closed(connection, now, &mut ended);
-        self.take_in(ended, now);
+        self.transport.closed(connection, now);
+        self.take_in(now);
+    }
+
+    /// A call has ended: with this status and body, or with no status when no response came of it.
+    pub fn answered(&mut self, number: Asked, status: Option<u16>, body: &[u8], now: Moment) {
+        self.transport.answered(number, status, body, now);
+        self.take_in(now);
+    }
+
+    /// A call could not be made.
+    pub fn call_failed(&mut self, number: Asked, now: Moment) {
+        self.transport.call_failed(number);
+        self.take_in(now);
     }
 
     /// Time has passed: settles whoever waited too long, gives up an opening that takes too long and
     /// a connection that owes and says nothing.
     pub fn tick(&mut self, now: Moment) {
-        let failures = self.link.failures();
-        let mut ended = Vec::new();
-        if let Some((connection, why)) = self.link.expire(now, &mut ended) {
-            self.lost(connection, why);
-            self.orders.close = Some(connection);
-        } else if self.link.failures() > failures {
-            self.events.push(Event::LinkFailed);
-        }
-        self.take_in(ended, now);
+        self.transport.tick(now);
+        self.take_in(now);
     }
 
     /// Whether [`Worker::tick`] is needed.
     #[must_use]
     pub fn busy(&self) -> bool {
-        self.link.next_check().is_some()
+        self.transport.busy()
     }
 
     /// The client has gone: nobody waits for this any more. `false`: it was settled already.
@@ -319,27 +253,8 @@ impl<R> Worker<R> {
         let Some(waiting) = self.waiting.remove(&ticket) else {
             return false;
         };
-        for asked in waiting.parts.iter().filter_map(|part| part.asked) {
-            let _ = self.link.abandon(asked);
-        }
-        self.release_leases(&waiting.claims, waiting.member, now);
+        self.take_back(&waiting.claims, waiting.member, &waiting.parts, now);
         true
-    }
-
-    /// Gives back what a request took, one command a hash tag. Without a connection nothing is sent,
-    /// and leases end by themselves at their lease time.
-    pub fn release(&mut self, lease: Lease, now: Moment) {
-        self.fallbacks.give(&lease.claims, lease.member, now);
-        for part in self.parts(&lease.claims) {
-            let claims = part.asked_for(&lease.claims);
-            let part = Lease {
-                claims: claims.cloned().collect(),
-                member: lease.member,
-            };
-            let number = self.number();
-            self.gives.insert(number, part);
-            self.give(number, By::Sha, now);
-        }
     }
 
     /// Whether the switch has put every limit into shadow mode.
@@ -360,9 +275,9 @@ impl<R> Worker<R> {
         self.follow.refused(number);
     }
 
-    /// What the host must do for the link.
+    /// What the host must do.
     pub fn orders(&mut self) -> Orders {
-        mem::take(&mut self.orders)
+        self.transport.orders()
     }
 
     /// The requests whose wait is over since the last call.
@@ -372,12 +287,14 @@ impl<R> Worker<R> {
 
     /// What happened since the last call.
     pub fn events(&mut self) -> Vec<Event> {
-        mem::take(&mut self.events)
+        let mut events = self.transport.events();
+        events.append(&mut self.events);
+        events
     }
 
     /// Replies that came too late, since the last call.
     pub fn take_late(&mut self) -> u64 {
-        self.link.take_late()
+        self.transport.take_late()
     }
 
     /// Keys that this worker's own limiter remembers.
@@ -389,12 +306,9 @@ impl<R> Worker<R> {
     /// Commands whose reply is owed, and requests that wait.
     #[must_use]
     pub fn depth(&self) -> (usize, usize) {
-        (self.link.in_flight(), self.waiting.len())
+        (self.transport.in_flight(), self.waiting.len())
     }
 }
-
-/// How long something that no request waits for may take.
-const ASIDE: Micros = Micros::from_secs(1);
 
 /// The private steps.
 impl<R> Worker<R> {
@@ -420,7 +334,7 @@ impl<R> Worker<R> {
         let Some(part) = waiting.parts.get_mut(index) else {
             return;
         };
-        if !may_open && self.link.connection().is_none() {
+        if !may_open && !self.transport.is_up() {
             return self.silence(ticket, Silence::Lost, now);
         }
         let mut command = mem::take(&mut self.command);
@@ -432,29 +346,18 @@ impl<R> Worker<R> {
         }
         .write(claims, waiting.member, &mut Commands(&mut command));
         let errand = Errand::Take(ticket, index, by);
-        match self.link.submit(errand, &command, waiting.deadline, now) {
-            Submitted::Send(connection, asked) => {
-                part.asked = Some(asked);
-                self.write(connection, &command);
-            }
-            Submitted::Open(attempt, asked) => {
-                part.asked = Some(asked);
-                self.orders.open = Some(attempt);
-            }
-            Submitted::Wait(asked) => part.asked = Some(asked),
-            Submitted::Refused(_, why) => self.silence(ticket, why, now),
-        }
+        let asked = self.transport.ask(errand, &command, waiting.deadline, now);
         self.command = command;
+        match asked {
+            Ok(asked) => part.asked = Some(asked),
+            Err(why) => self.silence(ticket, why, now),
+        }
     }
 
-    /// Takes in what the link settled.
-    fn take_in(&mut self, ended: Vec<link::Settled<Errand>>, now: Moment) {
-        for link::Settled {
-            ticket: errand,
-            answer,
-        } in ended
-        {
-            match (errand, answer) {
+    /// Takes in what the transport ended.
+    fn take_in(&mut self, now: Moment) {
+        for one in self.transport.ended() {
+            match (one.ticket, one.answer) {
                 (Errand::Take(ticket, part, by), Ok(value)) => {
                     self.replied(ticket, part, by, &value, now);
                 }
@@ -462,6 +365,10 @@ impl<R> Worker<R> {
                 (Errand::Give(number, By::Sha), Ok(value)) if is_unknown_script(&value) => {
                     self.give(number, By::Body, now);
                 }
+                (Errand::Give(number, _), _) => self.given(number),
+                // An error of Redis's means that it took nothing.
+                (Errand::Last(number), Ok(Value::Error(_))) => self.given(number),
+                (Errand::Last(number), _) => self.give(number, By::Sha, now),
                 (Errand::Control, Ok(value)) => {
                     let news = self.follow.controlled(&value);
                     self.heard(news, now);
@@ -474,9 +381,6 @@ impl<R> Worker<R> {
                 (Errand::Debt(number), answer) => {
                     let told = answer.is_ok_and(|value| !matches!(value, Value::Error(_)));
                     self.paid(number, told);
-                }
-                (Errand::Give(number, _), _) => {
-                    self.gives.remove(&number);
                 }
             }
         }
@@ -587,18 +491,16 @@ impl<R> Worker<R> {
         let Some(waiting) = self.waiting.remove(&ticket) else {
             return;
         };
-        for asked in waiting.parts.iter().filter_map(|part| part.asked) {
-            let _ = self.link.abandon(asked);
-        }
         self.settle_pass(waiting.pass, Err(why), now);
         let Waiting {
             request,
             claims,
             member,
+            parts,
             since,
             ..
         } = waiting;
-        self.release_leases(&claims, member, now);
+        self.take_back(&claims, member, &parts, now);
         let claims = self.heed_switch(claims);
         let leave = self.fallbacks.leave(&claims, why);
         let (outcome, held) = match leave {
@@ -624,73 +526,6 @@ impl<R> Worker<R> {
         });
     }
 
-    /// Tells Redis, just before it is asked for the same keys, what this worker admitted while it did
-    /// not answer. So a client that had its share here does not find the whole limit there.
-    fn pay_debts(&mut self, ticket: Ticket, now: Moment) {
-        let (Some(waiting), Some(_)) = (self.waiting.get(&ticket), self.link.connection()) else {
-            return;
-        };
-        let member = waiting.member;
-        for debt in self.fallbacks.debts(&waiting.claims, now) {
-            let mut command = Vec::new();
-            let call = Call {
-                mode: Mode::Take,
-                by: By::Body,
-            };
-            // A name of its own: the request's is taken by the question that follows.
-            call.write([&debt], member.other(), &mut Commands(&mut command));
-            let number = self.number();
-            self.debts.insert(number, debt.key);
-            let deadline = now.plus(self.timeout);
-            match self
-                .link
-                .submit(Errand::Debt(number), &command, deadline, now)
-            {
-                Submitted::Send(connection, _) => self.write(connection, &command),
-                Submitted::Wait(_) => {}
-                Submitted::Open(..) | Submitted::Refused(..) => self.paid(number, false),
-            }
-        }
-    }
-
-    /// Reads the control key when it is time. On the same connection its answer comes before that of
-    /// the question that follows, so the very next verdict heeds it.
-    fn read_control(&mut self, now: Moment) {
-        if self.link.connection().is_some()
-            && let Some(command) = self.follow.due(now)
-        {
-            self.ask_aside(Errand::Control, &command, now);
-        }
-    }
-
-    /// Asks something that no request waits for.
-    fn ask_aside(&mut self, errand: Errand, command: &[u8], now: Moment) {
-        let deadline = now.plus(ASIDE);
-        match self.link.submit(errand, command, deadline, now) {
-            Submitted::Send(connection, _) => self.write(connection, command),
-            Submitted::Wait(_) | Submitted::Open(..) | Submitted::Refused(..) => {}
-        }
-    }
-
-    /// Something was read beside decisions.
-    fn heard(&mut self, (news, next): (News, Option<Vec<u8>>), now: Moment) {
-        match news {
-            News::Nothing => {}
-            News::Shadow(on) => self.events.push(Event::Shadow(on)),
-            News::Policy(number, text) => self.events.push(Event::Policy(number, text)),
-            News::OwnPolicy => self.events.push(Event::OwnPolicy),
-        }
-        if let Some(command) = next {
-            self.ask_aside(Errand::Slice, &command, now);
-        }
-    }
-
-    fn paid(&mut self, number: u64, told: bool) {
-        if let Some(key) = self.debts.remove(&number) {
-            self.fallbacks.paid(&key, told);
-        }
-    }
-
     /// Tells the breaker what came of a request.
     fn settle_pass(&mut self, pass: Option<Pass>, end: Result<(), Silence>, now: Moment) {
         let change = pass.and_then(|pass| self.breaker.settle(pass, end, now));
@@ -699,110 +534,6 @@ impl<R> Worker<R> {
             Change::Closed => Event::BreakerClosed,
         }));
     }
-
-    /// Leases that a request may have taken without anybody knowing. Redis answers in order, so the
-    /// give-back comes after the take even when that is still on its way.
-    fn release_leases(&mut self, claims: &[Claim], member: Member, now: Moment) {
-        let claims = leases(claims);
-        if !claims.is_empty() {
-            self.release(Lease { claims, member }, now);
-        }
-    }
-
-    fn give(&mut self, number: u64, by: By, now: Moment) {
-        let Some(lease) = self.gives.get(&number) else {
-            return;
-        };
-        if self.link.connection().is_none() {
-            self.gives.remove(&number);
-            return;
-        }
-        let mut command = mem::take(&mut self.command);
-        command.clear();
-        Call {
-            mode: Mode::Give,
-            by,
-        }
-        .write(&lease.claims, lease.member, &mut Commands(&mut command));
-        // Nobody waits for it, so it may take as long as a connection is given to answer at all.
-        let deadline = now.plus(Micros::from_secs(60));
-        match self
-            .link
-            .submit(Errand::Give(number, by), &command, deadline, now)
-        {
-            Submitted::Send(connection, _) => self.write(connection, &command),
-            Submitted::Wait(_) => {}
-            Submitted::Open(..) | Submitted::Refused(..) => {
-                self.gives.remove(&number);
-            }
-        }
-        self.command = command;
-    }
-
-    fn write(&mut self, connection: Connection, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        match &mut self.orders.write {
-            Some((to, out)) if *to == connection => out.extend_from_slice(bytes),
-            write => *write = Some((connection, bytes.to_vec())),
-        }
-    }
-
-    fn lost(&mut self, connection: Connection, why: Silence) {
-        self.events.push(Event::LinkLost(why));
-        if self
-            .orders
-            .write
-            .as_ref()
-            .is_some_and(|(to, _)| *to == connection)
-        {
-            self.orders.write = None;
-        }
-    }
-}
-
-impl Part {
-    const fn of(claims: Vec<usize>) -> Self {
-        Self {
-            claims,
-            asked: None,
-            readings: None,
-        }
-    }
-
-    /// The claims of this part.
-    fn asked_for<'a>(&self, claims: &'a [Claim]) -> impl Iterator<Item = &'a Claim> + Clone {
-        self.claims.iter().filter_map(|index| claims.get(*index))
-    }
-
-    /// Whether the script took what this part asked for: no enforced claim of it was refused.
-    fn admits(&self, claims: &[Claim]) -> bool {
-        self.claims
-            .iter()
-            .zip(self.readings.iter().flatten())
-            .all(|(index, reading)| {
-                reading.admitted || claims.get(*index).is_some_and(|claim| !claim.enforced)
-            })
-    }
-}
-
-/// One part a hash tag, in the order in which the tags first come.
-fn by_tag(claims: &[Claim]) -> Vec<Part> {
-    let mut parts: Vec<(&str, Part)> = Vec::new();
-    for (index, claim) in claims.iter().enumerate() {
-        match parts.iter_mut().find(|(tag, _)| *tag == claim.tag()) {
-            Some((_, part)) => part.claims.push(index),
-            None => parts.push((claim.tag(), Part::of(vec![index]))),
-        }
-    }
-    parts.into_iter().map(|(_, part)| part).collect()
-}
-
-/// The claims that are held while a request is in flight.
-fn leases(claims: &[Claim]) -> Vec<Claim> {
-    let held = claims.iter().filter(|claim| claim.is_lease());
-    held.cloned().collect()
 }
 
 fn is_unknown_script(value: &Value) -> bool {

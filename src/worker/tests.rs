@@ -7,6 +7,8 @@ use crate::{
 };
 use proptest::prelude::*;
 
+mod gateway;
+
 const RANDOM: [u8; 16] = [7; 16];
 const ADMITTED: &[u8] = b"*4\r\n:1\r\n:9\r\n:0\r\n:60000000\r\n";
 const REFUSED: &[u8] = b"*4\r\n:0\r\n:0\r\n:5000000\r\n:60000000\r\n";
@@ -494,7 +496,7 @@ fn the_switch_holds_for_the_very_next_verdict_and_until_it_is_turned_back() {
     stage.reply(&[b"$-1\r\n", REFUSED].concat(), later);
     assert_eq!(stage.verdicts(), [(2, true)]);
     stage.begin(3, vec![log_claim("p:{x}:a")], later);
-    stage.reply(REFUSED, later);
+    stage.reply(&[b"$-1\r\n", REFUSED].concat(), later);
     assert_eq!(stage.verdicts(), [(3, false)]);
 }
 
