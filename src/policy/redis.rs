@@ -15,6 +15,7 @@ pub const FIELDS: &[&str] = &[
     "authority",
     "topology",
     "timeout",
+    "remember_refusals",
     "breaker",
     "prefix",
     "username",
@@ -36,6 +37,9 @@ pub struct Redis {
     pub topology: Topology,
     /// From asking to verdict, 1 ms to 10 s.
     pub timeout: Micros,
+    /// How long a worker may answer for Redis that a client is refused, at most one minute; zero: it
+    /// asks each time.
+    pub remember_refusals: Micros,
     /// When requests stop waiting for a Redis that does not answer.
     pub breaker: Breaker,
     /// The first part of every key.
@@ -82,6 +86,7 @@ pub const TOPOLOGIES: [(&str, Topology); 2] =
 const DEFAULT_CLUSTER: &str = "aforo-link";
 const DEFAULT_PREFIX: &str = "aforo";
 const DEFAULT_TIMEOUT: Micros = Micros::from_millis(20);
+const MOST_MEMORY: Micros = Micros::from_secs(60);
 const LEAST_TIMEOUT: Micros = Micros::from_millis(1);
 const MOST_TIMEOUT: Micros = Micros::from_secs(10);
 
@@ -93,6 +98,7 @@ impl Default for Redis {
             authority: DEFAULT_CLUSTER.to_owned(),
             topology: Topology::Single,
             timeout: DEFAULT_TIMEOUT,
+            remember_refusals: Micros::ZERO,
             breaker: Breaker::default(),
             prefix: DEFAULT_PREFIX.to_owned(),
             username: None,
@@ -136,6 +142,10 @@ pub fn read(field: Option<Field<'_>>, findings: &mut Findings) -> Redis {
         redis.timeout = field
             .span(LEAST_TIMEOUT..=MOST_TIMEOUT, findings)
             .unwrap_or(redis.timeout);
+    }
+    if let Some(field) = table.get("remember_refusals") {
+        let off = Micros::ZERO;
+        redis.remember_refusals = field.span(off..=MOST_MEMORY, findings).unwrap_or(off);
     }
     redis.breaker = breaker::read(table.get("breaker"), findings);
     if let Some(field) = table.get("prefix") {

@@ -279,6 +279,11 @@ fn redis_section() -> Value {
                 "from asking to verdict, 1ms to 10s; default 20ms",
             ),
             (
+                "remember_refusals",
+                def("span"),
+                "how long a worker may answer for Redis that a client is refused, up to 1m; default 0s",
+            ),
+            (
                 "breaker",
                 def("breaker"),
                 "when requests stop waiting for a Redis that does not answer",

@@ -34,12 +34,14 @@ use std::{collections::HashMap, mem};
 mod aside;
 mod fallback;
 mod follow;
+mod memory;
 mod orders;
 mod part;
 mod transport;
 
 use fallback::Fallbacks;
 use follow::Follow;
+use memory::Memory;
 pub use orders::{Event, Orders, Outgoing};
 use part::{Part, by_tag, leases};
 use transport::Transport;
@@ -114,6 +116,7 @@ pub struct Worker<R> {
     split: bool,
     fallbacks: Fallbacks,
     follow: Follow,
+    memory: Memory,
     breaker: Breaker,
     transport: Transport<Errand>,
     waiting: HashMap<Ticket, Waiting<R>>,
@@ -137,6 +140,7 @@ impl<R> Worker<R> {
             split: redis.topology == Topology::Cluster,
             fallbacks: Fallbacks::new(policy),
             follow: Follow::new(policy),
+            memory: Memory::new(redis.remember_refusals),
             breaker: Breaker::new(redis.breaker),
             transport: Transport::new(redis, seed),
             waiting: HashMap::new(),
@@ -160,6 +164,16 @@ impl<R> Worker<R> {
     ) -> Ticket {
         let ticket = Ticket(self.number());
         let claims = self.heed_switch(claims);
+        if let Some(verdict) = self.memory.recall(&claims, now) {
+            self.read_control(now);
+            self.settled.push(Settled {
+                request,
+                outcome: Outcome::Verdict(verdict),
+                lease: None,
+                took: Micros::ZERO,
+            });
+            return ticket;
+        }
         let parts = self.parts(&claims);
         let count = parts.len();
         let member = Member::new(random);
@@ -267,6 +281,7 @@ impl<R> Worker<R> {
     /// Its `redis` and `control` sections stay without effect: they are the configuration's.
     pub fn adopt(&mut self, policy: &Policy, number: u64) {
         self.fallbacks = Fallbacks::new(policy);
+        self.memory.clear();
         self.follow.took(number);
     }
 
@@ -297,10 +312,10 @@ impl<R> Worker<R> {
         self.transport.take_late()
     }
 
-    /// Keys that this worker's own limiter remembers.
+    /// Keys that this worker's own limiter remembers, and refusals that still hold.
     #[must_use]
     pub fn local_keys(&self) -> usize {
-        self.fallbacks.keys()
+        self.fallbacks.keys().saturating_add(self.memory.len())
     }
 
     /// Commands whose reply is owed, and requests that wait.
@@ -477,6 +492,7 @@ impl<R> Worker<R> {
             judged: judged.collect(),
             source: Source::Redis,
         };
+        self.memory.note(&verdict, now);
         let took = now.since(since);
         self.settled.push(Settled {
             request,

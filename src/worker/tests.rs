@@ -464,6 +464,22 @@ fn a_lease_taken_from_the_own_limiter_goes_back_to_it() {
     assert!(locally(&mut stage, one(), ms(3)));
 }
 
+#[test]
+fn a_remembered_refusal_costs_redis_nothing_until_it_ends() {
+    let mut stage = Stage::linked(r#""remember_refusals": "1s","#);
+    stage.begin(1, vec![log_claim("p:{x}:a")], ms(0));
+    stage.sent();
+    stage.reply(REFUSED, ms(1));
+    assert_eq!(stage.verdicts(), [(1, false)]);
+    stage.begin(2, vec![log_claim("p:{x}:a")], ms(900));
+    assert!(stage.sent().is_empty());
+    assert_eq!(stage.verdicts(), [(2, false)]);
+    stage.begin(3, vec![log_claim("p:{y}:a")], ms(900));
+    assert_eq!(stage.sent().len(), 1, "another client");
+    stage.begin(4, vec![log_claim("p:{x}:a")], ms(1_001));
+    assert_eq!(stage.sent().len(), 1, "asked again");
+}
+
 /// With a link that is up, and a switch.
 fn with_switch() -> Stage {
     let json = r#"{"redis": {"timeout": "20ms"}, "outage": "deny", "limits": [
