@@ -92,7 +92,7 @@ impl Local {
                     .algorithm
                     .take(old, look.next, claim.cost, member, now);
                 self.insert(claim, state, left, until(now, look.ttl_ms));
-            } else if !look.admits() && look.ahead {
+            } else if !look.admits() && look.mends {
                 self.mend(claim, look, now);
             }
         }
@@ -153,6 +153,7 @@ impl Local {
     /// Pulls state from the future back to now.
     fn mend(&mut self, claim: &Claim, look: Look, now: Moment) {
         let state = match (look.next, self.remove(&claim.key).map(|kept| kept.state)) {
+            (Next::Is(_), _) if look.later == Micros::ZERO => return,
             (Next::Is(state), _) => state,
             (Next::Entries, Some(State::Log(mut log))) => {
                 log.mend(now);

@@ -88,11 +88,11 @@ impl FixedWindow {
 
     pub fn look(&self, old: Option<&State>, act: Act, now: Moment) -> Look {
         let mut ends = self.ends(now);
-        let (mut count, mut ahead) = (0, false);
+        let (mut count, mut mends) = (0, false);
         if let Some(&State::Window { ends: e, count: c }) = old
             && e > now
         {
-            (count, ahead) = (c, e > ends);
+            (count, mends) = (c, e > ends);
             if matches!(self.edges, Edges::FirstHit { .. }) {
                 ends = ends.min(e);
             }
@@ -125,7 +125,7 @@ impl FixedWindow {
             later,
             next: Next::Is(State::Window { ends, count }),
             ttl_ms: ttl_until_ms(ends, now),
-            ahead,
+            mends,
         }
     }
 

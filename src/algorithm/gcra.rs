@@ -18,7 +18,7 @@ impl Gcra {
 
     pub fn look(&self, old: Option<&State>, act: Act, now: Moment) -> Look {
         let bucket = &self.0;
-        let (mut used, mut ahead) = (0, false);
+        let (mut used, mut mends) = (0, false);
         if let Some(&State::Gcra {
             at,
             part,
@@ -29,9 +29,10 @@ impl Gcra {
             let units = at.since(now).0.saturating_mul(pace).saturating_add(part);
             used = units.saturating_sub(now.since(at).0.saturating_mul(pace));
             if (pace, token) != (bucket.pace, bucket.token) {
+                mends = true;
                 used = bucket.convert(used.min(EXACT), token);
             }
-            ahead = used > bucket.full();
+            mends |= used > bucket.full();
             used = used.min(bucket.full());
         }
         let judged = bucket.judge(used, act);
@@ -53,7 +54,7 @@ impl Gcra {
             later: judged.later,
             next: Next::Is(state),
             ttl_ms: ttl_ms(judged.later),
-            ahead,
+            mends,
         }
     }
 }

@@ -12,8 +12,12 @@ mod calendar;
 mod fixed_window;
 mod gcra;
 mod parameters;
+#[cfg(test)]
+mod promises;
 mod sliding_log;
 mod sliding_window;
+#[cfg(test)]
+mod tests;
 mod token_bucket;
 pub(crate) mod twin;
 

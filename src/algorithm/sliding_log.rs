@@ -69,7 +69,7 @@ impl SlidingLog {
             later: self.span,
             next: Next::Entries,
             ttl_ms: ttl_ms(self.span),
-            ahead: cost > room && newest.is_some_and(|newest| newest.at > now),
+            mends: cost > room && newest.is_some_and(|newest| newest.at > now),
         }
     }
 

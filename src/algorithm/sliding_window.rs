@@ -36,7 +36,7 @@ impl SlidingWindow {
     pub fn look(&self, old: Option<&State>, act: Act, now: Moment) -> Look {
         let Self { quota, span, grain } = *self;
         let start = Moment(now.0.saturating_sub(now.0.checked_rem(span.0).unwrap_or(0)));
-        let (mut cur, mut prev, mut ahead) = (0, 0, false);
+        let (mut cur, mut prev, mut mends) = (0, 0, false);
         if let Some(&State::Windows {
             start: s,
             cur: c,
@@ -44,7 +44,7 @@ impl SlidingWindow {
         }) = old
         {
             if s >= start {
-                (cur, prev, ahead) = (c, p, s > start);
+                (cur, prev, mends) = (c, p, s > start);
             } else if s.plus(span) == start {
                 prev = c;
             }
@@ -94,7 +94,7 @@ impl SlidingWindow {
             later,
             next: Next::Is(State::Windows { start, cur, prev }),
             ttl_ms: ttl_until_ms(now.plus(later), now),
-            ahead,
+            mends,
         }
     }
 }

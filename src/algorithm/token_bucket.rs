@@ -17,27 +17,29 @@ impl TokenBucket {
 
     pub fn look(&self, old: Option<&State>, act: Act, now: Moment) -> Look {
         let bucket = &self.0;
-        let (mut used, mut ahead) = (0, false);
+        let (mut used, mut mends) = (0, false);
         if let Some(&State::Bucket {
             used: kept,
             at,
+            pace,
             token,
         }) = old
         {
-            used = if token == bucket.token {
-                kept
-            } else {
-                bucket.convert(kept, token)
-            };
-            used = used.min(bucket.full());
-            ahead = at > now;
-            used = used.saturating_sub(now.since(at).0.saturating_mul(bucket.pace));
+            let same = (pace, token) == (bucket.pace, bucket.token);
+            let kept = if same { kept.min(bucket.full()) } else { kept };
+            used = kept.saturating_sub(now.since(at).0.saturating_mul(pace));
+            mends = at > now || !same;
+            if !same {
+                used = bucket.convert(used, token).min(bucket.full());
+            }
         }
         let judged = bucket.judge(used, act);
+        let (pace, token) = (bucket.pace, bucket.token);
         let state = State::Bucket {
             used: judged.used,
             at: now,
-            token: bucket.token,
+            pace,
+            token,
         };
         Look {
             room: judged.room,
@@ -46,7 +48,7 @@ impl TokenBucket {
             later: judged.later,
             next: Next::Is(state),
             ttl_ms: ttl_ms(judged.later),
-            ahead,
+            mends,
         }
     }
 }

@@ -17,7 +17,12 @@ pub(crate) enum State {
     /// `fixed-window`.
     Window { ends: Moment, count: u64 },
     /// `token-bucket`.
-    Bucket { used: u64, at: Moment, token: u64 },
+    Bucket {
+        used: u64,
+        at: Moment,
+        pace: u64,
+        token: u64,
+    },
     /// `gcra`: when the burst is whole: `at`, and `part` units after it.
     Gcra {
         at: Moment,
@@ -60,8 +65,8 @@ pub(crate) struct Look {
     pub next: Next,
     /// How long that matters, in milliseconds.
     pub ttl_ms: u64,
-    /// The state comes from the future, and a refusal mends it.
-    pub ahead: bool,
+    /// The state comes from the future or is in another measure, and a refusal mends it.
+    pub mends: bool,
 }
 
 /// What to keep.

@@ -13,9 +13,9 @@
 --          reset_us  until the whole quota is there; 0 now
 --
 -- take looks at every claim first. When all that are not in shadow mode admit, every claim that
--- admits takes. A refusal takes nothing and writes nothing, but for one mending: state from the
--- future, left by a master whose clock was ahead, is pulled back to now, so that it holds nobody
--- longer than it would have held him then.
+-- admits takes. A refusal takes nothing and writes nothing, but for mending what would make its wait
+-- wrong: state from the future, left by a master whose clock was ahead, is pulled back to now; what
+-- a bucket has used is brought from another rate to the one that holds now.
 -- give takes back what a take of the same member and cost took. It never creates a key.
 --
 -- Each algorithm looks with `key`, `cost` and its numbers, and leaves

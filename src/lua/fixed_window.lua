@@ -32,14 +32,14 @@ else
   ends = (day - doy + first - 719468) * 86400000000 - offset
   a = a + 4
 end
-local count, ahead = 0, false
+local count, mend = 0, false
 local old = call('GET', key)
 if old then
   local e, c = match(old, '^(%d+) (%d+)$')
   e = e + 0
   if e > now then
-    count, ahead = c + 0, e > ends
-    if code == 5 and not ahead then ends = e end
+    count, mend = c + 0, e > ends
+    if code == 5 and not mend then ends = e end
   end
 end
 if giving then
@@ -51,7 +51,7 @@ if cost > room then wait = cost > quota and -1 or ends - now end
 reset = count > 0 and ends - now or 0
 later = reset
 if wait == 0 and cost > 0 then count, later = count + cost, ends - now end
-if cost > 0 and (wait == 0 or ahead) or giving and old then
+if cost > 0 and (wait == 0 or mend) or giving and old then
   value = format('%d %d', ends, count)
   ttl = ceil(ends / 1000) - floor(now / 1000) + 1
 end

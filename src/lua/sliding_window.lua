@@ -7,13 +7,13 @@
 -- VALUE  `start cur prev`
 local quota, span, grain = argv[a + 2] + 0, argv[a + 3] + 0, argv[a + 4] + 0
 a = a + 5
-local start, cur, prev, ahead = now - now % span, 0, 0, false
+local start, cur, prev, mend = now - now % span, 0, 0, false
 local old = call('GET', key)
 if old then
   local s, c, p = match(old, '^(%d+) (%d+) (%d+)$')
   s = s + 0
   if s >= start then
-    cur, prev, ahead = c + 0, p + 0, s > start
+    cur, prev, mend = c + 0, p + 0, s > start
   elseif s + span == start then
     prev = c + 0
   end
@@ -45,7 +45,7 @@ end
 reset = c > 0 and start + 2 * span - now or p > 0 and start + span - now or 0
 later = reset
 if wait == 0 and cost > 0 then cur, later = cur + cost, start + 2 * span - now end
-if cost > 0 and (wait == 0 or ahead) or giving and old then
+if cost > 0 and (wait == 0 or mend) or giving and old then
   value = format('%d %d %d', start, cur, prev)
   ttl = ceil((now + later) / 1000) - floor(now / 1000) + 1
 end
