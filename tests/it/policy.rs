@@ -1,5 +1,6 @@
 //! Policies: what loads, what is refused with which words, and what is selected.
 
+mod cost;
 mod facts;
 mod load;
 mod random;
