@@ -28,7 +28,7 @@ lint: setup ## format, clippy natively and for wasm, documentation, the module's
 	cargo clippy --lib --locked --target wasm32-wasip1 -- -D warnings
 	cargo clippy --lib --locked --target wasm32-wasip1 --features trap -- -D warnings
 	cargo clippy --lib --locked --target wasm32-wasip1 --features noop -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --document-private-items
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --lib --no-deps --locked --document-private-items
 	$(MAKE) build
 	cargo test --quiet --locked --test it fence::
 

@@ -7,7 +7,7 @@
 //!  reply ◄── decide ◄── readings ◄───────────────── redis::script
 //! ```
 //!
-//! Everything but [`host`] is pure: no clock, no socket, no host call. Time is an argument, and a
+//! Everything but `host` is pure: no clock, no socket, no host call. Time is an argument, and a
 //! decision returns data that the host carries out.
 // Nothing on the request path may panic: one trap stops every stream of its worker.
 #![deny(

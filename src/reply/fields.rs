@@ -19,7 +19,7 @@ use crate::{
 pub type Fields = Vec<(&'static str, String)>;
 
 /// The fields that say where a client stands, for an allowed response as for a refusal; without
-/// `Retry-After`, which [`super::refusal`] adds. `now` is the wall clock, asked for only by
+/// `Retry-After`, which [`super::refusal()`] adds. `now` is the wall clock, asked for only by
 /// `X-RateLimit-Reset` as an epoch. Empty when the verdict has no limit a client may see.
 #[must_use]
 pub fn state_headers(

@@ -12,7 +12,7 @@ const EVERY: Micros = Micros::from_millis(400);
 
 /// Follows the control key.
 ///
-/// To drive it: [`Follow::due`] before each question, and [`Follow::answered`] with the reply to what it
+/// To drive it: [`Follow::due`] before each question, and [`Follow::controlled`] with the reply to what it
 /// gave, which may give the next command.
 pub struct Follow {
     head: String,
