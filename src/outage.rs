@@ -9,6 +9,7 @@
 //! Nothing else in this program decides what a silence means for a request.
 
 pub mod breaker;
+pub mod shards;
 
 use crate::{
     policy::Outage,

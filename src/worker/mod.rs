@@ -16,7 +16,8 @@ use crate::{
     claim::Claim,
     outage::{
         Leave, Silence,
-        breaker::{Admission, Breaker, Change, Pass},
+        breaker::Change,
+        shards::{Breakers, ShardAdmission, ShardPass},
     },
     policy::{Policy, Topology},
     redis::{
@@ -43,7 +44,7 @@ use fallback::Fallbacks;
 use follow::Follow;
 use memory::Memory;
 pub use orders::{Event, Orders, Outgoing};
-use part::{Part, by_tag, leases};
+use part::{Part, by_tag, leases, taken};
 use transport::Transport;
 
 /// A request that waits, by number; never used twice.
@@ -86,8 +87,6 @@ struct Waiting<R> {
     claims: Vec<Claim>,
     member: Member,
     parts: Vec<Part>,
-    /// Leave to ask, to be settled with what comes of it.
-    pass: Option<Pass>,
     since: Moment,
     deadline: Moment,
 }
@@ -117,7 +116,7 @@ pub struct Worker<R> {
     fallbacks: Fallbacks,
     follow: Follow,
     memory: Memory,
-    breaker: Breaker,
+    breakers: Breakers,
     transport: Transport<Errand>,
     waiting: HashMap<Ticket, Waiting<R>>,
     gives: HashMap<u64, Lease>,
@@ -141,7 +140,7 @@ impl<R> Worker<R> {
             fallbacks: Fallbacks::new(policy),
             follow: Follow::new(policy),
             memory: Memory::new(redis.remember_refusals),
-            breaker: Breaker::new(redis.breaker),
+            breakers: Breakers::new(redis.breaker, redis.topology == Topology::Cluster),
             transport: Transport::new(redis, seed),
             waiting: HashMap::new(),
             gives: HashMap::new(),
@@ -174,20 +173,12 @@ impl<R> Worker<R> {
             });
             return ticket;
         }
-        let parts = self.parts(&claims);
+        let mut parts = self.parts(&claims);
         let count = parts.len();
         let member = Member::new(random);
         let deadline = now.plus(self.timeout);
-        let (pass, skipped) = match self.breaker.admit(now) {
-            Admission::Ask(pass) => (Some(pass), false),
-            Admission::Probe(pass) => {
-                self.events.push(Event::BreakerProbes);
-                (Some(pass), false)
-            }
-            Admission::Skip => (None, true),
-        };
+        let admitted = parts.iter_mut().all(|part| self.admit(part, &claims, now));
         let waiting = Waiting {
-            pass,
             request,
             claims,
             member,
@@ -196,8 +187,8 @@ impl<R> Worker<R> {
             deadline,
         };
         self.waiting.insert(ticket, waiting);
-        if skipped {
-            self.silence(ticket, Silence::Skipped, now);
+        if !admitted {
+            self.silence(ticket, None, Silence::Skipped, now);
             return ticket;
         }
         self.read_control(now);
@@ -341,6 +332,20 @@ impl<R> Worker<R> {
         }
     }
 
+    /// Whether the breaker lets a part be asked.
+    fn admit(&mut self, part: &mut Part, claims: &[Claim], now: Moment) -> bool {
+        let tag = part.asked_for(claims).next().map_or("", Claim::tag);
+        part.pass = match self.breakers.admit(tag, now) {
+            ShardAdmission::Ask(pass) => Some(pass),
+            ShardAdmission::Probe(pass) => {
+                self.events.push(Event::BreakerProbes);
+                Some(pass)
+            }
+            ShardAdmission::Skip => None,
+        };
+        part.pass.is_some()
+    }
+
     /// Asks one part. `may_open`: this runs in a stream's own callback.
     fn ask(&mut self, ticket: Ticket, index: usize, by: By, may_open: bool, now: Moment) {
         let Some(waiting) = self.waiting.get_mut(&ticket) else {
@@ -350,7 +355,7 @@ impl<R> Worker<R> {
             return;
         };
         if !may_open && !self.transport.is_up() {
-            return self.silence(ticket, Silence::Lost, now);
+            return self.silence(ticket, Some(index), Silence::Lost, now);
         }
         let mut command = mem::take(&mut self.command);
         command.clear();
@@ -365,7 +370,7 @@ impl<R> Worker<R> {
         self.command = command;
         match asked {
             Ok(asked) => part.asked = Some(asked),
-            Err(why) => self.silence(ticket, why, now),
+            Err(why) => self.silence(ticket, Some(index), why, now),
         }
     }
 
@@ -376,7 +381,9 @@ impl<R> Worker<R> {
                 (Errand::Take(ticket, part, by), Ok(value)) => {
                     self.replied(ticket, part, by, &value, now);
                 }
-                (Errand::Take(ticket, ..), Err(why)) => self.silence(ticket, why, now),
+                (Errand::Take(ticket, part, _), Err(why)) => {
+                    self.silence(ticket, Some(part), why, now);
+                }
                 (Errand::Give(number, By::Sha), Ok(value)) if is_unknown_script(&value) => {
                     self.give(number, By::Body, now);
                 }
@@ -421,7 +428,7 @@ impl<R> Worker<R> {
                 self.events.push(Event::ScriptSent);
                 self.ask(ticket, index, By::Body, false, now);
             }
-            Err(why) => self.silence(ticket, silence_of(&why), now),
+            Err(why) => self.silence(ticket, Some(index), silence_of(&why), now),
         }
     }
 
@@ -439,15 +446,16 @@ impl<R> Worker<R> {
             request,
             claims,
             member,
-            parts,
-            pass,
+            mut parts,
             since,
             ..
         }) = self.waiting.remove(&ticket)
         else {
             return;
         };
-        self.settle_pass(pass, Ok(()), now);
+        for part in &mut parts {
+            self.settle_pass(part.pass.take(), Ok(()), now);
+        }
         // The switch may have been turned since this was asked.
         let allowed = self.shadow() || parts.iter().all(|part| part.admits(&claims));
         let mut readings = vec![None; claims.len()];
@@ -502,21 +510,29 @@ impl<R> Worker<R> {
         });
     }
 
-    /// A request gets no verdict. Ignored when it is settled already.
-    fn silence(&mut self, ticket: Ticket, why: Silence, now: Moment) {
+    /// A request gets no verdict, because of this part when one was asked. Ignored when it is settled
+    /// already.
+    fn silence(&mut self, ticket: Ticket, of: Option<usize>, why: Silence, now: Moment) {
         let Some(waiting) = self.waiting.remove(&ticket) else {
             return;
         };
-        self.settle_pass(waiting.pass, Err(why), now);
         let Waiting {
             request,
             claims,
             member,
-            parts,
+            mut parts,
             since,
             ..
         } = waiting;
+        for (index, part) in parts.iter_mut().enumerate() {
+            if of == Some(index) {
+                self.settle_pass(part.pass.take(), Err(why), now);
+            } else if part.readings.is_some() {
+                self.settle_pass(part.pass.take(), Ok(()), now);
+            }
+        }
         self.take_back(&claims, member, &parts, now);
+        let took = taken(&claims, parts);
         let claims = self.heed_switch(claims);
         let leave = self.fallbacks.leave(&claims, why);
         let (outcome, held) = match leave {
@@ -531,6 +547,10 @@ impl<R> Worker<R> {
             }
             Leave::Forward | Leave::Refuse => (Outcome::Outage(why, leave), Vec::new()),
         };
+        if refuses(&outcome) && !took.is_empty() {
+            let claims = took;
+            self.release(Lease { claims, member }, now);
+        }
         self.settled.push(Settled {
             request,
             outcome,
@@ -543,12 +563,21 @@ impl<R> Worker<R> {
     }
 
     /// Tells the breaker what came of a request.
-    fn settle_pass(&mut self, pass: Option<Pass>, end: Result<(), Silence>, now: Moment) {
-        let change = pass.and_then(|pass| self.breaker.settle(pass, end, now));
+    fn settle_pass(&mut self, pass: Option<ShardPass>, end: Result<(), Silence>, now: Moment) {
+        let change = pass.and_then(|pass| self.breakers.settle(pass, end, now));
         self.events.extend(change.map(|change| match change {
             Change::Opened(why) => Event::BreakerOpened(why),
             Change::Closed => Event::BreakerClosed,
         }));
+    }
+}
+
+/// Whether a request is refused without a verdict of Redis.
+const fn refuses(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Verdict(_) => false,
+        Outcome::Local(_, verdict) => !verdict.allowed,
+        Outcome::Outage(_, leave) => matches!(leave, Leave::Refuse),
     }
 }
 

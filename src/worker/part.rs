@@ -1,11 +1,13 @@
 //! The claims of one command.
 
-use crate::{claim::Claim, redis::link::Asked, verdict::Reading};
+use crate::{claim::Claim, outage::shards::ShardPass, redis::link::Asked, verdict::Reading};
 
 /// The claims of one command: all of a request, or in a cluster those of one hash tag.
 pub struct Part {
     /// Indices into the request's claims.
     pub claims: Vec<usize>,
+    /// Leave to ask, to be settled with what comes of it.
+    pub pass: Option<ShardPass>,
     /// The command, once it is asked.
     pub asked: Option<Asked>,
     /// What Redis said of each claim.
@@ -17,6 +19,7 @@ impl Part {
     pub const fn of(claims: Vec<usize>) -> Self {
         Self {
             claims,
+            pass: None,
             asked: None,
             readings: None,
         }
@@ -36,6 +39,22 @@ impl Part {
                 reading.admitted || claims.get(*index).is_some_and(|claim| !claim.enforced)
             })
     }
+}
+
+/// What parts that were answered took, without leases: those are given back whoever holds them.
+pub fn taken(claims: &[Claim], parts: Vec<Part>) -> Vec<Claim> {
+    let took = parts.into_iter().filter(|part| part.readings.is_some());
+    let took = took.filter(|part| part.admits(claims));
+    let each = took.flat_map(|part| {
+        part.claims
+            .into_iter()
+            .zip(part.readings.into_iter().flatten())
+    });
+    each.filter(|(_, reading)| reading.admitted)
+        .filter_map(|(index, _)| claims.get(index))
+        .filter(|claim| !claim.is_lease())
+        .cloned()
+        .collect()
 }
 
 /// One part a hash tag, in the order in which the tags first come.

@@ -296,6 +296,43 @@ fn b21_in_a_cluster_what_the_others_took_is_given_back_when_one_refuses() {
 }
 
 #[test]
+fn b21_in_a_cluster_what_one_part_took_is_given_back_when_another_is_silent_and_the_request_refused()
+ {
+    const DOWN: &[u8] = b"-upstream failure\r\n";
+    for (limit, gives) in [(0, 1), (1, 0)] {
+        let mut stage = Stage::linked(r#""topology": "cluster","#);
+        let mut claims = vec![log_claim("p:{a}:one"), log_claim("p:{b}:two")];
+        claims.iter_mut().for_each(|claim| claim.limit = limit);
+        stage.begin(1, claims, ms(0));
+        assert_eq!(stage.sent().len(), 2);
+        stage.reply(ADMITTED, ms(1));
+        stage.reply(DOWN, ms(2));
+        let leave = stage.outages().remove(0).2;
+        assert_eq!(leave == Leave::Refuse, limit == 0, "limit 1 allows");
+        let given = stage.sent();
+        assert_eq!(given.len(), gives, "{given:?}");
+        assert!(given.iter().all(|words| words[3] == "p:{a}:one"));
+    }
+}
+
+#[test]
+fn in_a_cluster_the_clients_of_a_living_master_are_asked_for_while_another_is_dead() {
+    let mut stage = Stage::linked(r#""topology": "cluster","#);
+    // Slots 12 182 and 3 443.
+    for request in 1..=10 {
+        stage.begin(request, vec![log_claim("p:{foo}:a")], ms(0));
+        stage.reply(b"-upstream failure\r\n", ms(1));
+    }
+    stage.begin(11, vec![log_claim("p:{foo}:a")], ms(2));
+    assert_eq!(stage.outages()[10].1, Silence::Skipped);
+    let _ = stage.sent();
+    stage.begin(12, vec![log_claim("p:{user1000}:a")], ms(2));
+    assert_eq!(stage.sent().len(), 1);
+    stage.reply(ADMITTED, ms(3));
+    assert_eq!(stage.verdicts(), [(12, true)]);
+}
+
+#[test]
 fn a_shadow_limit_that_refuses_refuses_nobody() {
     let mut stage = Stage::linked("");
     let mut shadow = log_claim("p:{x}:s");
