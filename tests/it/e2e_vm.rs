@@ -257,7 +257,7 @@ fn a_redis_with_a_password_is_reached_by_either_way_and_a_wrong_password_is_an_o
                 mesh(link, policy)
             }
             Link::RedisProxy if works => mesh(link, policy).change(|c| login(c, "open sesame")),
-            Link::RedisProxy => mesh(link, policy).change(|c| login(c, "shut")),
+            _ => mesh(link, policy).change(|c| login(c, "shut")),
         };
         let mesh = plan.patient().start_with(redis);
         let expected = if works { [200, 429, 429] } else { [503; 3] };

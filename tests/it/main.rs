@@ -6,6 +6,7 @@
 
 mod docs;
 mod e2e_clients;
+mod e2e_cluster;
 mod e2e_demo;
 mod e2e_exact;
 mod e2e_outage;

@@ -13,11 +13,15 @@ pub enum Link {
     RedisProxy,
     /// `envoy-straight.yaml`.
     Straight,
+    /// `envoy-cluster.yaml`.
+    Cluster,
 }
 
 impl Link {
-    /// Both, for what must hold behind either.
+    /// Both that lead to one Redis, for what must hold behind either.
     pub const ALL: [Self; 2] = [Self::RedisProxy, Self::Straight];
+    /// All that have a file of their own.
+    pub const SHIPPED: [Self; 3] = [Self::RedisProxy, Self::Straight, Self::Cluster];
 
     /// The shipped file, from the repository's root.
     #[must_use]
@@ -25,6 +29,7 @@ impl Link {
         match self {
             Self::RedisProxy => "envoy.yaml",
             Self::Straight => "envoy-straight.yaml",
+            Self::Cluster => "envoy-cluster.yaml",
         }
     }
 }
@@ -103,7 +108,19 @@ impl Config {
 
     /// Where Redis is.
     pub fn redis_port(&mut self, port: u16) {
-        *self.port_of("aforo-redis") = json!(port);
+        self.redis_ports(&[port]);
+    }
+
+    /// Where the nodes of a Redis Cluster are, or at least some of them.
+    pub fn redis_ports(&mut self, ports: &[u16]) {
+        let endpoint = |port: &u16| {
+            json!({ "endpoint": { "address": { "socket_address": {
+                "address": "127.0.0.1", "port_value": port,
+            } } } })
+        };
+        let endpoints = ports.iter().map(endpoint).collect();
+        let places = &mut self.cluster("aforo-redis")["load_assignment"]["endpoints"][0];
+        places["lb_endpoints"] = endpoints;
     }
 
     /// Where the upstream is.

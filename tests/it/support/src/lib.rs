@@ -6,6 +6,7 @@
 //! with what to do about it: a test never passes by skipping.
 
 pub mod client;
+pub mod cluster;
 pub mod config;
 pub mod echo;
 pub mod envoy;

@@ -105,10 +105,16 @@ impl Plan {
     /// Starts it, beside a Redis that runs.
     #[must_use]
     pub fn start_with(self, redis: Redis) -> Mesh {
+        let port = self.redis_port.unwrap_or(redis.port());
+        self.start_on(redis, &[port])
+    }
+
+    /// Starts it, beside whatever answers as Redis at these ports.
+    #[must_use]
+    pub fn start_on<R>(self, redis: R, ports: &[u16]) -> Mesh<R> {
         let turn = turn();
         let echo = Echo::start();
-        let redis_port = self.redis_port.unwrap_or(redis.port());
-        let config = self.config(redis_port, echo.port());
+        let config = self.config_at(ports, echo.port());
         let envoys = (0..self.envoys)
             .map(|_| Envoy::start(&config, self.workers))
             .collect();
@@ -130,10 +136,14 @@ impl Plan {
     /// The configuration of each Envoy.
     #[must_use]
     pub fn config(&self, redis_port: u16, upstream_port: u16) -> Config {
+        self.config_at(&[redis_port], upstream_port)
+    }
+
+    fn config_at(&self, redis_ports: &[u16], upstream_port: u16) -> Config {
         let mut config = Config::shipped(self.link);
         config.policy(&self.policy);
         config.module(&self.module.path());
-        config.redis_port(redis_port);
+        config.redis_ports(redis_ports);
         config.upstream_port(upstream_port);
         if self.patient {
             config.op_timeout("5s");
@@ -147,19 +157,19 @@ impl Plan {
 /// A running mesh. It holds the one turn there is on this machine: two of them at once, on a small machine,
 /// would make each other's times meaningless.
 #[derive(Debug)]
-pub struct Mesh {
+pub struct Mesh<R = Redis> {
     /// The Envoys.
     pub envoys: Vec<Envoy>,
     /// The upstream.
     pub echo: Echo,
     /// The Redis.
-    pub redis: Redis,
+    pub redis: R,
     /// What every Envoy was started with.
     pub config: Config,
     _turn: File,
 }
 
-impl Mesh {
+impl<R> Mesh<R> {
     /// The first Envoy's address.
     ///
     /// # Panics

@@ -27,9 +27,15 @@ impl Redis {
     /// `["--requirepass", "secret"]`.
     #[must_use]
     pub fn start_in(dir: Dir, settings: &[&str]) -> Self {
+        Self::start_at(free_port(), dir, settings)
+    }
+
+    /// Starts one on a port of the caller's.
+    #[must_use]
+    pub fn start_at(port: u16, dir: Dir, settings: &[&str]) -> Self {
         let settings = settings.iter().map(|&word| word.to_owned()).collect();
         let mut redis = Self {
-            port: free_port(),
+            port,
             settings,
             process: None,
             dir,
