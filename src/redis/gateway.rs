@@ -159,6 +159,7 @@ pub struct Calls<T> {
     most: usize,
     under_way: HashMap<Asked, UnderWay<T>>,
     last: u64,
+    late: u64,
 }
 
 #[derive(Debug)]
@@ -180,6 +181,7 @@ impl<T> Calls<T> {
             most,
             under_way: HashMap::new(),
             last: 0,
+            late: 0,
         }
     }
 
@@ -211,7 +213,11 @@ impl<T> Calls<T> {
         now: Moment,
     ) -> Option<Settled<T>> {
         let call = self.under_way.remove(&asked)?;
-        let ticket = call.ticket?;
+        let Some(ticket) = call.ticket else {
+            let came = self.gateway.reply(status, body).is_ok();
+            self.late = self.late.saturating_add(u64::from(came));
+            return None;
+        };
         let answer = self.gateway.reply(status, body).map_err(|why| {
             if call.deadline <= now {
                 Silence::TimedOut
@@ -270,6 +276,11 @@ impl<T> Calls<T> {
     pub fn next_check(&self) -> Option<Moment> {
         let waited_for = self.under_way.values().filter(|call| call.ticket.is_some());
         waited_for.map(|call| call.deadline).min()
+    }
+
+    /// Replies that came when nobody waited for them any more, since the last call.
+    pub fn take_late(&mut self) -> u64 {
+        std::mem::take(&mut self.late)
     }
 
     /// Calls that have not ended.
@@ -420,6 +431,7 @@ mod tests {
             None,
             "it is late"
         );
+        assert_eq!((calls.take_late(), calls.take_late()), (1, 0));
         assert_eq!(calls.abandon(first), Some(1));
         assert_eq!((calls.next_check(), calls.in_flight()), (None, 1));
         assert_eq!(calls.answered(first, None, b"", Moment(12)), None);

@@ -112,7 +112,7 @@ impl<R> Worker<R> {
         if self.transport.is_up()
             && let Some(command) = self.follow.due(now)
         {
-            self.ask_aside(Errand::Control, &command, now);
+            let _asked_again_in_time = self.ask_aside(Errand::Control, &command, now);
         }
     }
 
@@ -124,17 +124,19 @@ impl<R> Worker<R> {
             News::Policy(number, text) => self.events.push(Event::Policy(number, text)),
             News::OwnPolicy => self.events.push(Event::OwnPolicy),
         }
-        if let Some(command) = next {
-            self.ask_aside(Errand::Slice, &command, now);
+        if let Some(command) = next
+            && !self.ask_aside(Errand::Slice, &command, now)
+        {
+            // From the start, the next time the control key is read.
+            let _nothing = self.follow.fetched(None);
         }
     }
 
-    /// Asks something that no request waits for. When it is not answered it is asked again, in time.
-    fn ask_aside(&mut self, errand: Errand, command: &[u8], now: Moment) {
+    /// Asks something that no request waits for. `false`: it is not asked.
+    fn ask_aside(&mut self, errand: Errand, command: &[u8], now: Moment) -> bool {
         let deadline = self.transport.patience(now);
-        if self.transport.is_up() {
-            let _ = self.transport.ask(errand, command, deadline, now);
-        }
+        let up = self.transport.is_up();
+        up && self.transport.ask(errand, command, deadline, now).is_ok()
     }
 
     /// Redis was told of a debt, or not.

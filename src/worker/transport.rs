@@ -223,7 +223,7 @@ impl<T> Transport<T> {
     pub fn take_late(&mut self) -> u64 {
         match &mut self.way {
             Way::Link(link) => link.take_late(),
-            Way::Calls(_) => 0,
+            Way::Calls(calls) => calls.take_late(),
         }
     }
 

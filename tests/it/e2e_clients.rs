@@ -33,7 +33,7 @@ fn lives(mesh: &Mesh, case: &str) {
 
 #[test]
 fn b01_bytes_that_are_no_utf_8_count_as_they_are() {
-    for link in Link::ALL {
+    for link in Link::EVERY {
         let mesh = mesh(link, one_an_hour()).patient().workers(2).start();
         let send = |lines: &[&[u8]]| {
             let mut raw = Raw::to(mesh.address());
@@ -116,7 +116,7 @@ fn b24_values_made_to_look_like_each_other_are_distinct() {
         ("a", "b:c:"),
         ("a:", "b:c"),
     ];
-    for link in Link::ALL {
+    for link in Link::EVERY {
         let mesh = mesh(link, policy("deny", PATIENT, parts.clone()))
             .patient()
             .workers(2)
@@ -141,7 +141,7 @@ fn b24_values_made_to_look_like_each_other_are_distinct() {
 
 #[test]
 fn b64_a_key_of_60_kib_counts_by_all_of_it_and_costs_redis_no_more_than_a_short_one() {
-    for link in Link::ALL {
+    for link in Link::EVERY {
         let plan = mesh(link, one_an_hour()).patient().workers(2);
         let plan = plan.change(|config| config.manager()["max_request_headers_kb"] = json!(96));
         let mesh = plan.start();
@@ -332,7 +332,7 @@ fn b30_our_own_429_has_each_field_once_and_leaves_the_connection_usable() {
 
 #[test]
 fn b03_a_thousand_clients_that_hang_up_while_they_wait_disturb_nobody() {
-    for link in Link::ALL {
+    for link in Link::EVERY {
         let redis = Redis::start();
         let relay = Relay::to(redis.port());
         let limits = json!([per_key("sliding-log", "100/1h")]);

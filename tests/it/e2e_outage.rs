@@ -68,7 +68,7 @@ fn is_the_outage_answer(answer: &Answer, outage: &str, case: &str) {
 
 #[test]
 fn redis_stopped_or_frozen_gives_the_outage_answer_within_the_deadline_and_comes_back() {
-    for link in Link::ALL {
+    for link in Link::EVERY {
         for outage in ["allow", "deny"] {
             let limits = json!([per_key("sliding-log", "1000/1h")]);
             let mut mesh = mesh(link, policy(outage, "20ms", limits)).start();
@@ -88,7 +88,7 @@ fn redis_stopped_or_frozen_gives_the_outage_answer_within_the_deadline_and_comes
 
 #[test]
 fn redis_that_was_never_there_gives_the_outage_answer_within_the_deadline() {
-    for link in Link::ALL {
+    for link in Link::EVERY {
         for outage in ["allow", "deny"] {
             let limits = json!([per_key("sliding-log", "1000/1h")]);
             let mut redis = Redis::start();
@@ -204,7 +204,7 @@ fn b02_a_reply_that_makes_no_sense_is_an_outage_and_the_link_recovers() {
 
 #[test]
 fn b58_a_late_reply_never_reaches_another_request_and_each_request_is_charged_once() {
-    for link in Link::ALL {
+    for link in Link::EVERY {
         let redis = Redis::start();
         let relay = Relay::to(redis.port());
         let limits = json!([per_key("sliding-log", "100/1h")]);
@@ -235,7 +235,7 @@ fn b58_a_late_reply_never_reaches_another_request_and_each_request_is_charged_on
 
 #[test]
 fn after_a_freeze_that_outlasted_the_deadline_the_next_numbers_are_right() {
-    for link in Link::ALL {
+    for link in Link::EVERY {
         let limits = json!([per_key("sliding-log", "100/1h")]);
         let mesh = mesh(link, policy("allow", "20ms", limits)).start();
         until_counted(&mesh, "a link");
@@ -272,7 +272,7 @@ fn b40_a_cluster_that_envoy_does_not_know_gives_the_outage_answer_at_once() {
 
 #[test]
 fn an_outage_leaves_no_memory_behind() {
-    for link in Link::ALL {
+    for link in Link::EVERY {
         let limits = json!([per_key("sliding-log", "1000/1h")]);
         let mut mesh = mesh(link, policy("allow", "20ms", limits)).start();
         let mut client = support::client::Connection::http1(mesh.address());

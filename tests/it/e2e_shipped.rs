@@ -20,6 +20,7 @@ fn each_shipped_port_stands_once() {
         let text = std::fs::read_to_string(root().join(link.file())).expect("the file");
         let redis: &[&str] = match link {
             Link::Cluster => &["7001", "7002", "7003"],
+            _ if link.is_gateway() => &["7379"],
             _ => &["6379"],
         };
         for port in [&["10000", "9901", "8080"], redis].concat() {

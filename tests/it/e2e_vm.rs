@@ -251,13 +251,13 @@ fn a_redis_with_a_password_is_reached_by_either_way_and_a_wrong_password_is_an_o
     ] {
         let redis = Redis::start_in(Dir::temporary("redis"), &["--requirepass", "open sesame"]);
         let mut policy = policy("deny", "1s", json!([per_key("sliding-log", "1/1h")]));
-        let plan = match link {
-            Link::Straight => {
+        let plan = match (link, works) {
+            (Link::RedisProxy, true) => mesh(link, policy).change(|c| login(c, "open sesame")),
+            (Link::RedisProxy, false) => mesh(link, policy).change(|c| login(c, "shut")),
+            _ => {
                 policy["redis"]["password"] = json!(password);
                 mesh(link, policy)
             }
-            Link::RedisProxy if works => mesh(link, policy).change(|c| login(c, "open sesame")),
-            _ => mesh(link, policy).change(|c| login(c, "shut")),
         };
         let mesh = plan.patient().start_with(redis);
         let expected = if works { [200, 429, 429] } else { [503; 3] };

@@ -9,6 +9,7 @@ mod e2e_clients;
 mod e2e_cluster;
 mod e2e_demo;
 mod e2e_exact;
+mod e2e_gateways;
 mod e2e_outage;
 mod e2e_shipped;
 mod e2e_vm;

@@ -311,10 +311,10 @@ proptest! {
                     random[..4].copy_from_slice(&[request & 63, request >> 6, 0, 0].map(|n| n as u8));
                     begun.push(worker.begin(request, claims, random, now));
                 }
-                Step::Forget(n) => if let Some(ticket) = begun.get(n) {
-                    if worker.forget(*ticket, now) {
-                        left.push(n as u32);
-                    }
+                Step::Forget(n) => if let Some(ticket) = begun.get(n)
+                    && worker.forget(*ticket, now)
+                {
+                    left.push(n as u32);
                 },
                 Step::End(n) => {
                     let mut held: Vec<u32> = leases.keys().copied().collect();

@@ -211,7 +211,7 @@ fn clients_in(mesh: &ClusterMesh, slots: &BTreeSet<u16>) -> Vec<String> {
 fn slot_of(key: &str) -> u16 {
     let start = key.find('{').expect("a tag") + 1;
     let end = key.find('}').expect("a tag");
-    slot(key[start..end].as_bytes())
+    slot(&key.as_bytes()[start..end])
 }
 
 #[test]

@@ -6,22 +6,42 @@ use serde_json::{Value, json};
 
 use crate::{Module, root};
 
-/// What lies behind the link.
+/// How decisions reach Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// `envoy.yaml`.
+    /// The internal link, `redis_proxy` behind it: `envoy.yaml`.
     RedisProxy,
-    /// `envoy-straight.yaml`.
+    /// The internal link, straight to Redis: `envoy-straight.yaml`.
     Straight,
     /// `envoy-cluster.yaml`.
     Cluster,
+    /// The HTTP gateway Webdis: `deploy/gateways/envoy.yaml`.
+    Webdis,
+    /// An HTTP gateway that speaks as Upstash does; the same file with another policy.
+    Upstash,
 }
 
 impl Link {
-    /// Both that lead to one Redis, for what must hold behind either.
+    /// Both ways behind the internal link to one Redis, for what is of that link.
     pub const ALL: [Self; 2] = [Self::RedisProxy, Self::Straight];
     /// All that have a file of their own.
-    pub const SHIPPED: [Self; 3] = [Self::RedisProxy, Self::Straight, Self::Cluster];
+    pub const SHIPPED: [Self; 4] = [
+        Self::RedisProxy,
+        Self::Straight,
+        Self::Cluster,
+        Self::Webdis,
+    ];
+
+    /// Both HTTP gateways, for what is of gateways.
+    pub const GATEWAYS: [Self; 2] = [Self::Webdis, Self::Upstash];
+
+    /// Every way, for what is promised whatever the way.
+    pub const EVERY: [Self; 4] = [
+        Self::RedisProxy,
+        Self::Straight,
+        Self::Webdis,
+        Self::Upstash,
+    ];
 
     /// The shipped file, from the repository's root.
     #[must_use]
@@ -30,6 +50,23 @@ impl Link {
             Self::RedisProxy => "envoy.yaml",
             Self::Straight => "envoy-straight.yaml",
             Self::Cluster => "envoy-cluster.yaml",
+            Self::Webdis | Self::Upstash => "deploy/gateways/envoy.yaml",
+        }
+    }
+
+    /// Whether an HTTP gateway stands between Envoy and Redis.
+    #[must_use]
+    pub fn is_gateway(self) -> bool {
+        Self::GATEWAYS.contains(&self)
+    }
+
+    /// The cluster that leads out of Envoy.
+    #[must_use]
+    pub fn cluster(self) -> &'static str {
+        if self.is_gateway() {
+            "aforo-gateway"
+        } else {
+            "aforo-redis"
         }
     }
 }
@@ -89,24 +126,31 @@ impl Config {
         self.link()["configuration"] = string_value(&settings.to_string());
     }
 
-    /// The module that both filters run.
+    /// The module that the filters run.
     pub fn module(&mut self, path: &Path) {
-        for plugin in [Self::aforo, Self::link] {
+        let mut plugins = vec![Self::aforo as fn(&mut Self) -> &mut Value];
+        if !self.has_gateway() {
+            plugins.push(Self::link);
+        }
+        for plugin in plugins {
             let code = &mut plugin(self)["vm_config"]["code"]["local"]["filename"];
             assert!(code.is_string(), "the module is a local file");
             *code = json!(path);
         }
     }
 
-    /// How long `redis_proxy` waits for Redis; nothing where the link goes straight.
+    /// How long `redis_proxy` waits for Redis; nothing where there is none.
     pub fn op_timeout(&mut self, duration: &str) {
+        if self.has_gateway() {
+            return;
+        }
         let settings = &mut self.listener("aforo-link")["filter_chains"][0]["filters"][1];
         if let Some(value) = settings["typed_config"].pointer_mut("/settings/op_timeout") {
             *value = json!(duration);
         }
     }
 
-    /// Where Redis is.
+    /// Where Redis is, or its HTTP gateway.
     pub fn redis_port(&mut self, port: u16) {
         self.redis_ports(&[port]);
     }
@@ -119,8 +163,15 @@ impl Config {
             } } } })
         };
         let endpoints = ports.iter().map(endpoint).collect();
-        let places = &mut self.cluster("aforo-redis")["load_assignment"]["endpoints"][0];
+        let cluster = self.way_out();
+        let places = &mut self.cluster(cluster)["load_assignment"]["endpoints"][0];
         places["lb_endpoints"] = endpoints;
+    }
+
+    /// How long Envoy waits for a connection to Redis, or to its HTTP gateway.
+    pub fn connect_timeout(&mut self, duration: &str) {
+        let cluster = self.way_out();
+        self.cluster(cluster)["connect_timeout"] = json!(duration);
     }
 
     /// Where the upstream is.
@@ -205,6 +256,19 @@ impl Config {
                 listener
             });
         json!({ "resources": typed.collect::<Vec<_>>() })
+    }
+
+    fn has_gateway(&self) -> bool {
+        let clusters = self.0["static_resources"]["clusters"].as_array();
+        clusters.is_some_and(|all| all.iter().any(|it| it["name"] == Link::Webdis.cluster()))
+    }
+
+    fn way_out(&self) -> &'static str {
+        if self.has_gateway() {
+            Link::Webdis.cluster()
+        } else {
+            Link::Straight.cluster()
+        }
     }
 
     fn port_of(&mut self, cluster: &str) -> &mut Value {

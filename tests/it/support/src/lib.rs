@@ -10,6 +10,8 @@ pub mod cluster;
 pub mod config;
 pub mod echo;
 pub mod envoy;
+pub mod gateway;
+pub mod http_stub;
 pub mod http_text;
 pub mod load;
 pub mod mesh;
@@ -18,6 +20,7 @@ mod process;
 pub mod redis;
 pub mod relay;
 pub mod stub;
+pub mod upstash;
 pub mod webdis;
 
 use std::time::{Duration, Instant};

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::config::{Config, Link};
 use crate::echo::Echo;
 use crate::envoy::Envoy;
+use crate::gateway::{Gateway, TOKEN};
 use crate::redis::Redis;
 use crate::{Module, root};
 
@@ -20,6 +21,7 @@ pub struct Plan {
     workers: usize,
     module: Module,
     redis_port: Option<u16>,
+    gateway_port: Option<u16>,
     patient: bool,
     change: fn(&mut Config),
 }
@@ -34,6 +36,7 @@ pub fn mesh(link: Link, policy: Value) -> Plan {
         workers: 1,
         module: Module::Aforo,
         redis_port: None,
+        gateway_port: None,
         patient: false,
         change: |_| {},
     }
@@ -59,7 +62,35 @@ pub fn per_key(algorithm: &str, rate: &str) -> Value {
     })
 }
 
+/// A policy made for the internal link, as it reads for another way to Redis.
+#[must_use]
+pub fn through(link: Link, mut policy: Value) -> Value {
+    let redis = &mut policy["redis"];
+    let (name, secret) = match link {
+        Link::RedisProxy | Link::Straight | Link::Cluster => return policy,
+        Link::Webdis => ("webdis", None),
+        Link::Upstash => ("upstash", Some(("token", TOKEN))),
+    };
+    redis["link"] = json!(name);
+    if redis["cluster"] == "aforo-link" {
+        redis["cluster"] = json!(link.cluster());
+    }
+    if let Some((field, secret)) = secret {
+        redis[field] = json!(secret);
+    }
+    policy
+}
+
 impl Plan {
+    /// With an HTTP gateway at this port that a test brings itself, in the place of a real one.
+    #[must_use]
+    pub fn gateway_at(self, port: u16) -> Self {
+        Self {
+            gateway_port: Some(port),
+            ..self
+        }
+    }
+
     /// With this many Envoys, alike but for their ports.
     #[must_use]
     pub fn envoys(self, envoys: usize) -> Self {
@@ -114,13 +145,20 @@ impl Plan {
     pub fn start_on<R>(self, redis: R, ports: &[u16]) -> Mesh<R> {
         let turn = turn();
         let echo = Echo::start();
-        let config = self.config_at(ports, echo.port());
+        let gateway = match (self.gateway_port, ports) {
+            (None, [redis]) => Gateway::start(self.link, *redis),
+            _ => None,
+        };
+        let next = gateway.as_ref().map(Gateway::port).or(self.gateway_port);
+        let next = next.map_or(ports.to_vec(), |port| vec![port]);
+        let config = self.config_at(&next, echo.port());
         let envoys = (0..self.envoys)
             .map(|_| Envoy::start(&config, self.workers))
             .collect();
         Mesh {
             envoys,
             echo,
+            gateway,
             redis,
             config,
             _turn: turn,
@@ -133,7 +171,7 @@ impl Plan {
         self.start_with(Redis::start())
     }
 
-    /// The configuration of each Envoy.
+    /// The configuration of each Envoy, whose Redis, or HTTP gateway to it, is at that port.
     #[must_use]
     pub fn config(&self, redis_port: u16, upstream_port: u16) -> Config {
         self.config_at(&[redis_port], upstream_port)
@@ -141,13 +179,13 @@ impl Plan {
 
     fn config_at(&self, redis_ports: &[u16], upstream_port: u16) -> Config {
         let mut config = Config::shipped(self.link);
-        config.policy(&self.policy);
+        config.policy(&through(self.link, self.policy.clone()));
         config.module(&self.module.path());
         config.redis_ports(redis_ports);
         config.upstream_port(upstream_port);
         if self.patient {
             config.op_timeout("5s");
-            config.cluster("aforo-redis")["connect_timeout"] = json!("5s");
+            config.connect_timeout("5s");
         }
         (self.change)(&mut config);
         config
@@ -162,6 +200,8 @@ pub struct Mesh<R = Redis> {
     pub envoys: Vec<Envoy>,
     /// The upstream.
     pub echo: Echo,
+    /// The HTTP gateway, where the way to Redis leads through one.
+    pub gateway: Option<Gateway>,
     /// The Redis.
     pub redis: R,
     /// What every Envoy was started with.

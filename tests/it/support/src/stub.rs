@@ -22,6 +22,8 @@ pub enum Act {
     Silence,
     /// Closes the connection.
     Close,
+    /// Writes this and closes the connection.
+    Last(Vec<u8>),
 }
 
 impl Act {
@@ -132,19 +134,31 @@ async fn serve(stream: TcpStream, inside: Arc<Mutex<Inside>>) {
             inside.asked.push(words.clone());
             (inside.script)(&words)
         };
-        match act {
-            Act::Silence => {}
-            Act::Close => return,
-            Act::Write(pieces) => {
-                for (pause, bytes) in pieces {
-                    if !pause.is_zero() {
-                        tokio::time::sleep(pause).await;
-                    }
-                    if stream.write_all(&bytes).await.is_err() {
-                        return;
-                    }
+        if !perform(act, &mut stream).await {
+            return;
+        }
+    }
+}
+
+/// Does it. False: the connection is over.
+pub(crate) async fn perform(act: Act, stream: &mut BufReader<TcpStream>) -> bool {
+    match act {
+        Act::Silence => true,
+        Act::Close => false,
+        Act::Last(bytes) => {
+            let _ = stream.write_all(&bytes).await;
+            false
+        }
+        Act::Write(pieces) => {
+            for (pause, bytes) in pieces {
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+                if stream.write_all(&bytes).await.is_err() {
+                    return false;
                 }
             }
+            true
         }
     }
 }

@@ -11,9 +11,9 @@ use crate::{Dir, Process, binary, free_port, until};
 #[derive(Debug)]
 pub struct Webdis {
     address: SocketAddr,
-    process: Process,
+    process: Option<Process>,
     // Its configuration and log live as long as it does.
-    _dir: Dir,
+    dir: Dir,
 }
 
 impl Webdis {
@@ -42,21 +42,38 @@ impl Webdis {
         });
         let file = dir.join("webdis.json");
         std::fs::write(&file, settings.to_string()).expect("a configuration file");
+        let mut webdis = Self {
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            process: None,
+            dir,
+        };
+        webdis.restart();
+        webdis
+    }
+
+    /// Ends it: connections are reset, new ones are refused.
+    pub fn stop(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts it again on the same port. Ends the one that runs.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn restart(&mut self) {
+        self.stop();
         let mut command = Command::new(binary("WEBDIS", "webdis"));
-        command.arg(&file).current_dir(dir.path());
-        let mut process = Process::start("Webdis", command, &dir.join("webdis.log"));
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        command
+            .arg(self.dir.join("webdis.json"))
+            .current_dir(self.dir.path());
+        let mut process = Process::start("Webdis", command, &self.dir.join("webdis.log"));
         until("Webdis to accept connections", || {
             if let Some(status) = process.ended() {
                 panic!("Webdis ended ({status}):\n{}", process.log());
             }
-            std::net::TcpStream::connect(address).is_ok()
+            std::net::TcpStream::connect(self.address).is_ok()
         });
-        Self {
-            address,
-            process,
-            _dir: dir,
-        }
+        self.process = Some(process);
     }
 
     /// Where it listens.
@@ -66,8 +83,11 @@ impl Webdis {
     }
 
     /// The process.
+    ///
+    /// # Panics
+    /// When it is stopped.
     #[must_use]
     pub fn process(&self) -> &Process {
-        &self.process
+        self.process.as_ref().expect("Webdis runs")
     }
 }
