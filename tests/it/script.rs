@@ -1,7 +1,7 @@
 //! The script against a real Redis.
 
 use aforo::{
-    algorithm::{Algorithm, Kind, Parameters, Window},
+    algorithm::{Algorithm, Kind, MAX_LEASE, MIN_LEASE, Parameters, Window},
     claim::Claim,
     local::Local,
     redis::script::{By, Call, Commands, Member, Mode, Script, Unreadable, read},
@@ -9,9 +9,9 @@ use aforo::{
     verdict::{Reading, Wait},
 };
 
-use crate::script_redis::Redis;
+use crate::script_redis::{Client, Redis};
 
-fn limit(kind: Kind, count: u64, span: Micros) -> Parameters {
+pub fn limit(kind: Kind, count: u64, span: Micros) -> Parameters {
     let window = (kind != Kind::Concurrency).then_some(Window::Span(span));
     Parameters {
         kind,
@@ -19,11 +19,11 @@ fn limit(kind: Kind, count: u64, span: Micros) -> Parameters {
         window,
         burst: None,
         align: None,
-        lease: None,
+        lease: (kind == Kind::Concurrency).then(|| span.clamp(MIN_LEASE, MAX_LEASE)),
     }
 }
 
-fn claim(key: &str, parameters: Parameters, cost: u64) -> Claim {
+pub fn claim(key: &str, parameters: Parameters, cost: u64) -> Claim {
     let algorithm = Algorithm::new(parameters).unwrap();
     let key = format!("aforo:{{{key}}}:test:{}", algorithm.key_part());
     Claim {
@@ -35,13 +35,15 @@ fn claim(key: &str, parameters: Parameters, cost: u64) -> Claim {
     }
 }
 
-fn member(n: u8) -> Member {
-    Member::new([n; 16])
+pub fn member(n: u8) -> Member {
+    let mut random = [0; 16];
+    (random[0], random[1]) = (n % 64, n / 64);
+    Member::new(random)
 }
 
-impl Redis {
+impl Client {
     /// One decision by Redis's clock.
-    fn decide(&mut self, mode: Mode, claims: &[Claim], member: Member) -> Vec<Reading> {
+    pub fn decide(&mut self, mode: Mode, claims: &[Claim], member: Member) -> Vec<Reading> {
         let mut bytes = Vec::new();
         Call { mode, by: By::Body }.write(claims, member, &mut Commands(&mut bytes));
         self.send(&bytes);
@@ -49,7 +51,7 @@ impl Redis {
     }
 
     /// One decision in virtual time.
-    fn decide_at(&mut self, now: u64, mode: Mode, claims: &[Claim], m: Member) -> Vec<Reading> {
+    pub fn decide_at(&mut self, now: u64, mode: Mode, claims: &[Claim], m: Member) -> Vec<Reading> {
         let mut bytes = Vec::new();
         let now = [i64::try_from(now).unwrap()];
         let script = Script::virtual_time();

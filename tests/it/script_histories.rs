@@ -290,7 +290,7 @@ fn agree(redis: &mut Redis, history: &History) -> Result<(), String> {
     let played = play(history);
     let mut bytes = Vec::new();
     let mut out = Commands(&mut bytes);
-    command(&mut out, &["FLUSHALL"]);
+    command(&mut out, &["FLUSHDB"]);
     for call in &played {
         let now = [i64::try_from(call.now).unwrap()];
         let Played {

@@ -3,6 +3,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
+    ops::{Deref, DerefMut},
     os::unix::net::UnixStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -13,57 +14,72 @@ use std::{
 
 use aforo::redis::resp::Value;
 
-/// A server and one connection to it.
+/// A server and a client of it.
 pub struct Redis {
-    #[expect(dead_code, reason = "ends the server when dropped")]
+    client: Client,
     server: Server,
-    stream: BufReader<UnixStream>,
 }
 
 impl Redis {
     /// The server named by `REDIS_SERVER`, else `redis-server` of the PATH.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with more options.
+    pub fn start_with(options: &[&str]) -> Self {
         let binary = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        Self::start_binary(&binary, &[])
+        Self::start_binary(&binary, options)
     }
 
     /// That binary, with more options.
     pub fn start_binary(binary: &str, options: &[&str]) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "aforo-script-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("aforo-script-{}-{next}", std::process::id());
         let dir = std::env::temp_dir().join(name);
         std::fs::create_dir(&dir).unwrap();
-        let socket = dir.join("redis.sock");
         let log = std::fs::File::create(dir.join("redis.log")).unwrap();
         let process = Command::new(binary)
             .current_dir(&dir)
-            .args([
-                "--port",
-                "0",
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-                "--unixsocket",
-            ])
-            .arg(&socket)
+            .args("--port 0 --appendonly no --unixsocket redis.sock".split(' '))
+            .args(["--save", ""])
             .args(options)
             .stdout(log)
             .stderr(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {binary}: {error}"));
         let server = Server { process, dir };
-        let stream = server.connect();
-        Self {
-            server,
-            stream: BufReader::new(stream),
-        }
+        let client = server.client();
+        Self { client, server }
     }
 
+    /// Another client of the same server.
+    pub fn client(&self) -> Client {
+        self.server.client()
+    }
+}
+
+impl Deref for Redis {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for Redis {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+/// One connection.
+pub struct Client {
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
     /// Sends bytes as they are.
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).unwrap();
@@ -77,6 +93,35 @@ impl Redis {
         }
         self.send(bytes.as_bytes());
         self.reply()
+    }
+
+    /// One command whose reply is an integer.
+    pub fn number(&mut self, words: &[&str]) -> i64 {
+        match self.ask(words) {
+            Value::Integer(n) => n,
+            other => panic!("{words:?} answered {other:?}"),
+        }
+    }
+
+    /// One command whose reply is text, or an array of texts, joined by spaces.
+    pub fn text(&mut self, words: &[&str]) -> String {
+        fn text(value: Value) -> String {
+            match value {
+                Value::Bulk(text) | Value::Status(text) => String::from_utf8_lossy(&text).into(),
+                Value::Array(items) => items.into_iter().map(text).collect::<Vec<_>>().join(" "),
+                Value::Nil => String::new(),
+                other => panic!("{other:?}"),
+            }
+        }
+        text(self.ask(words))
+    }
+
+    /// Every key there is.
+    pub fn keys(&mut self) -> Vec<String> {
+        self.text(&["KEYS", "*"])
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect()
     }
 
     /// The next reply.
@@ -108,7 +153,9 @@ impl Redis {
                 Err(_) => Value::Nil,
                 Ok(length) => Value::Array((0..length).map(|_| self.reply()).collect()),
             },
-            other => panic!("not RESP2: {}", other as char),
+            // RESP3, after HELLO 3: a map is read as its keys and values in turn.
+            b'%' => Value::Array((0..2 * number()).map(|_| self.reply()).collect()),
+            other => panic!("not RESP: {}", other as char),
         }
     }
 }
@@ -120,13 +167,15 @@ struct Server {
 }
 
 impl Server {
-    fn connect(&self) -> UnixStream {
+    fn client(&self) -> Client {
         for _ in 0..500 {
             if let Ok(stream) = UnixStream::connect(self.dir.join("redis.sock")) {
                 stream
                     .set_read_timeout(Some(Duration::from_secs(30)))
                     .unwrap();
-                return stream;
+                return Client {
+                    stream: BufReader::new(stream),
+                };
             }
             thread::sleep(Duration::from_millis(10));
         }
