@@ -1,8 +1,9 @@
 //! What an operator says to the whole mesh through Redis: the switch, and which policy to follow.
 //!
 //! One key, `PREFIX[:DOMAIN]:control`, holds a few words, such as `policy=17` or `policy=17 shadow`. A
-//! policy is text under `PREFIX[:DOMAIN]:policy:17`, checked before it was put there and again before it is
-//! taken. Nothing here is secret, and nothing here is trusted to be well formed.
+//! policy is text under `PREFIX[:DOMAIN]:policy:{PREFIX[:DOMAIN]:control}:17`, checked before it was put
+//! there and again before it is taken; the tag lets one script see it and the control key in a Redis
+//! Cluster too. Nothing here is secret, and nothing here is trusted to be well formed.
 
 /// Most bytes of a pushed policy.
 pub const MAX_POLICY_BYTES: u64 = 1024 * 1024;
@@ -56,7 +57,19 @@ pub fn key(head: &str) -> String {
 /// The key of the policy with this number.
 #[must_use]
 pub fn policy_key(head: &str, number: u64) -> String {
-    format!("{head}policy:{number}")
+    format!("{}{number}", policy_head(head))
+}
+
+/// What the key of every pushed policy begins with.
+#[must_use]
+pub fn policy_head(head: &str) -> String {
+    format!("{head}policy:{{{}}}:", key(head))
+}
+
+/// The key of the list of pushed policies.
+#[must_use]
+pub fn list_key(head: &str) -> String {
+    format!("{head}policies:{{{}}}", key(head))
 }
 
 #[cfg(test)]

@@ -16,12 +16,19 @@ pub struct Arguments {
     /// Policies in YAML or JSON, Istio resources, Envoy files; `-` is standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
+    #[command(flatten)]
+    manner: Manner,
+}
+
+/// How a policy is judged, and how that is told.
+#[derive(Clone, Copy, clap::Args)]
+pub struct Manner {
     /// Treat warnings as errors.
     #[arg(long)]
-    strict: bool,
+    pub strict: bool,
     /// Print one JSON object a line instead of text.
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Checks all files; the worst of them gives the exit code.
@@ -29,7 +36,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let worst = arguments
         .files
         .iter()
-        .map(|file| check(file, arguments))
+        .map(|file| check(file, arguments.manner))
         .max();
     ExitCode::from(worst.unwrap_or(0))
 }
@@ -58,7 +65,7 @@ impl Line<'_> {
     }
 }
 
-fn check(file: &str, arguments: &Arguments) -> u8 {
+fn check(file: &str, manner: Manner) -> u8 {
     let broken = |line, text: String| {
         Line {
             file,
@@ -67,7 +74,7 @@ fn check(file: &str, arguments: &Arguments) -> u8 {
             path: None,
             text,
         }
-        .print(arguments.json);
+        .print(manner.json);
         UNREADABLE
     };
     let (text, is_json) = match text_of(file) {
@@ -83,12 +90,13 @@ fn check(file: &str, arguments: &Arguments) -> u8 {
     }
     sources
         .iter()
-        .map(|source| check_one(file, source, arguments))
+        .map(|source| check_one(file, source, manner))
         .max()
         .unwrap_or(0)
 }
 
-fn check_one(file: &str, source: &Source, arguments: &Arguments) -> u8 {
+/// Checks one policy of a file; the exit code.
+pub fn check_one(file: &str, source: &Source, manner: Manner) -> u8 {
     let print = |level, path: &aforo::policy::findings::Path, text: String| {
         let line = source.line(path);
         Line {
@@ -98,7 +106,7 @@ fn check_one(file: &str, source: &Source, arguments: &Arguments) -> u8 {
             path: Some(path.to_string()),
             text,
         }
-        .print(arguments.json);
+        .print(manner.json);
     };
     let mut warned = false;
     for (path, word) in source.booleans() {
@@ -126,10 +134,10 @@ fn check_one(file: &str, source: &Source, arguments: &Arguments) -> u8 {
                 warned = true;
                 print("warning", &warning.path, warning.to_string());
             }
-            if warned && arguments.strict {
+            if warned && manner.strict {
                 return REFUSED;
             }
-            report_good(file, source, policy.limits.len(), arguments.json);
+            report_good(file, source, policy.limits.len(), manner.json);
             0
         }
     }

@@ -1,8 +1,10 @@
-//! The native `aforo` command: what the filter would do with a policy, without an Envoy.
+//! The native `aforo` command: what the filter would do with a policy, without an Envoy, and what the
+//! filters of a mesh are told through Redis.
 //!
 //! The policy is read, and limits are found, by the filter's own code.
 
 mod check;
+mod control;
 mod explain;
 mod request;
 mod source;
@@ -12,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Policies of the rate limiter Aforo: check them, and see what they do.
+/// Policies of the rate limiter Aforo: check them, see what they do, and roll them out.
 #[derive(Parser)]
 #[command(name = "aforo", version, about, after_help = AFTER_HELP)]
 struct Cli {
@@ -20,8 +22,9 @@ struct Cli {
     command: Command,
 }
 
-const AFTER_HELP: &str = "Exit codes: 0 all is well, 1 a policy was refused, 2 a file cannot be read, \
-                          holds no policy, or the command line is wrong.";
+const AFTER_HELP: &str = "Exit codes: 0 all is well, 1 a policy was refused, or there is none to go back \
+                          to, 2 a file cannot be read, holds no policy, or the command line is wrong, \
+                          3 Redis is not reached or answers with an error.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -37,6 +40,14 @@ enum Command {
     },
     /// Print the JSON Schema of a policy, for editors.
     Schema,
+    /// Store a policy in Redis and put it in force on every proxy that follows them.
+    Push(Box<control::push::Arguments>),
+    /// Put a policy in force again that was before.
+    Rollback(Box<control::rollback::Arguments>),
+    /// The kill switch: turn every limit of the mesh to shadow mode, or back.
+    Switch(Box<control::switch::Arguments>),
+    /// Tell what the filters of the mesh are told, and which policies are stored.
+    Status(Box<control::status::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +70,10 @@ fn main() -> ExitCode {
             println!("{:#}", aforo::policy::schema::schema());
             ExitCode::SUCCESS
         }
+        Command::Push(arguments) => control::push::run(&arguments),
+        Command::Rollback(arguments) => control::rollback::run(&arguments),
+        Command::Switch(arguments) => control::switch::run(&arguments),
+        Command::Status(arguments) => control::status::run(&arguments),
     }
 }
 

@@ -74,11 +74,15 @@ impl HttpContext for Http {
         let debug = debugs(&loaded.policy);
         match rules::select(&loaded.policy, &RequestFacts) {
             Selection::Nothing => {
+                shared.look_for_policy(self.id);
                 shared.count(Stat::Request(Outcome::Unmatched));
                 Action::Continue
             }
             // Under the switch a rule refuses nobody either.
-            Selection::Deny { .. } if shared.worker.borrow().shadow() => Action::Continue,
+            Selection::Deny { .. } if shared.shadow(self.id) => {
+                shared.count(Stat::Request(Outcome::Allowed));
+                Action::Continue
+            }
             Selection::Deny { limit, .. } => {
                 shared.count(Stat::Request(Outcome::Denied));
                 let reason = decide::denial_reason(&loaded.policy, limit);

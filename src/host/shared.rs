@@ -116,6 +116,11 @@ pub fn of(root: u32) -> Option<Rc<Shared>> {
 impl Drop for Shared {
     fn drop(&mut self) {
         let loaded = self.loaded();
+        // Gauges count workers and keys that there are.
+        if self.worker.get_mut().shadow() {
+            loaded.count(Stat::ShadowSwitch, -1);
+        }
+        loaded.count(Stat::LocalKeys, self.local_keys.get().saturating_neg());
         loaded.flush();
         loaded.in_force(false);
         PLUGINS.with_borrow_mut(|plugins| plugins.remove(&self.root));
@@ -155,6 +160,28 @@ impl Shared {
     /// The policy in force.
     pub fn loaded(&self) -> Rc<Loaded> {
         Rc::clone(&self.loaded.borrow())
+    }
+
+    /// Whether the switch is on, at a request that it would let pass. Policies that refuse everybody
+    /// without asking Redis can be switched off too.
+    pub fn shadow(&self, stream: u32) -> bool {
+        let shadow = self.worker.borrow().shadow();
+        self.look(stream);
+        shadow
+    }
+
+    /// A request came that no limit is about. Policies that are about nothing can be replaced too.
+    pub fn look_for_policy(&self, stream: u32) {
+        if self.own.policy.control.policy {
+            self.look(stream);
+        }
+    }
+
+    fn look(&self, stream: u32) {
+        let asked = self.worker.borrow_mut().look(clock::now());
+        if asked {
+            let _ = self.carry_out(Place::Stream(stream));
+        }
     }
 
     /// Asks for a turn of the root, in which everything may be carried out.
@@ -426,6 +453,7 @@ impl Shared {
     fn take_policy(&self, number: u64, text: &[u8]) {
         let refused = match Policy::from_json(text) {
             Ok((policy, _)) if policy.key_head == self.own.policy.key_head => {
+                let policy = policy.under(&self.own.policy);
                 return self.put_in_force(Rc::new(Loaded::new(policy, number)), number);
             }
             Ok(_) => "its prefix or domain is not the configuration's".to_owned(),

@@ -49,3 +49,36 @@ pub fn read(field: Option<Field<'_>>, findings: &mut Findings) -> Control {
     }
     control
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Policy;
+
+    #[test]
+    fn a_pushed_policy_has_the_link_the_switch_and_the_secrets_of_the_configurations_own() {
+        let load = |json: &str| Policy::from_json(json.as_bytes()).unwrap().0;
+        let limits = |rate: &str| {
+            format!(
+                r#""limits": [{{"name": "a", "key": ["header:authorization"], "algorithm": "gcra",
+                    "rate": "{rate}"}}]"#
+            )
+        };
+        let own = load(&format!(
+            r#"{{"redis": {{"timeout": "7ms", "password": "open sesame"}}, "control": {{"policy": true}},
+                "hash_key": "sixteen bytes of it", "reply": {{"debug_secret": "a long enough secret"}}, {}}}"#,
+            limits("5/1s")
+        ));
+        let pushed = load(&format!(
+            r#"{{"redis": {{"timeout": "9ms"}}, "outage": "deny", {}}}"#,
+            limits("8/1s")
+        ));
+        let both = pushed.clone().under(&own);
+        assert_eq!((&both.redis, both.control), (&own.redis, own.control));
+        assert_eq!(both.reply.parts().debug, own.reply.parts().debug);
+        assert!(both.reply.parts().debug.is_some() && pushed.reply.parts().debug.is_none());
+        assert_eq!(both.hasher.short("me"), own.hasher.short("me"));
+        assert_ne!(both.hasher.short("me"), pushed.hasher.short("me"));
+        assert_eq!(both.limits[0].terms, pushed.limits[0].terms);
+        assert_eq!(both.outage, pushed.outage);
+    }
+}

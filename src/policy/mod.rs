@@ -135,6 +135,20 @@ impl Policy {
             }
         }
     }
+
+    /// This policy as one that was pushed to where `own` is the configuration's. How Redis is reached,
+    /// what is taken from there, and every secret stay as they are in `own`: a pushed policy lies in
+    /// Redis for many to read, and another `hash_key` would be another name for every client.
+    #[must_use]
+    pub fn under(self, own: &Self) -> Self {
+        Self {
+            redis: own.redis.clone(),
+            control: own.control,
+            hasher: own.hasher.clone(),
+            reply: self.reply.with_debug(own.reply.parts().debug.clone()),
+            ..self
+        }
+    }
 }
 
 fn parse(json: &[u8], findings: &mut Findings) -> Option<Node> {

@@ -297,6 +297,13 @@ impl Settings {
         &self.parts
     }
 
+    /// With another secret for the debug header.
+    #[must_use]
+    pub fn with_debug(mut self, debug: Option<DebugSecret>) -> Self {
+        self.parts.debug = debug;
+        self
+    }
+
     /// The letters of the chosen draft.
     #[must_use]
     pub const fn draft(&self) -> &'static Draft {

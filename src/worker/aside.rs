@@ -107,13 +107,23 @@ impl<R> Worker<R> {
     }
 
     /// Reads the control key when it is time. On a link its answer comes before that of the question
-    /// that follows, so the very next verdict heeds it; a gateway's may be overtaken once.
-    pub(super) fn read_control(&mut self, now: Moment) {
-        if self.transport.is_up()
-            && let Some(command) = self.follow.due(now)
-        {
-            let _asked_again_in_time = self.ask_aside(Errand::Control, &command, now);
+    /// that follows, so the very next verdict heeds it, that of a worker's first request included; a
+    /// gateway's may be overtaken once.
+    ///
+    /// May order to open, and so runs in a stream's own callback. Returns whether it was asked.
+    pub(super) fn read_control(&mut self, now: Moment) -> bool {
+        let Some(command) = self.follow.due(now) else {
+            return false;
+        };
+        let deadline = self.transport.patience(now);
+        let asked = self
+            .transport
+            .ask(Errand::Control, &command, deadline, now)
+            .is_ok();
+        if !asked {
+            self.follow.unasked();
         }
+        asked
     }
 
     /// Something was read beside decisions.

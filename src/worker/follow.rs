@@ -75,6 +75,11 @@ impl Follow {
         Some(command)
     }
 
+    /// What [`Follow::due`] gave could not be asked: it is due again.
+    pub fn unasked(&mut self) {
+        self.next = Moment(0);
+    }
+
     /// The control key was read. May give a command that fetches a policy.
     pub fn controlled(&mut self, value: &Value) -> (News, Option<Vec<u8>>) {
         let mut read = match value {
@@ -212,7 +217,7 @@ mod tests {
         assert_eq!(news, News::Nothing);
         let first = text(first);
         assert!(
-            first.contains("aforo:policy:3") && first.contains("49151"),
+            first.contains("aforo:policy:{aforo:control}:3") && first.contains("49151"),
             "{first}"
         );
         assert_eq!(

@@ -199,6 +199,13 @@ impl<R> Worker<R> {
         ticket
     }
 
+    /// A request came that no limit is asked about. Nobody else may come for long, and what such a
+    /// request gets may be what the operator wants to change: reads the control key when it is time.
+    /// Returns whether there are orders because of that.
+    pub fn look(&mut self, now: Moment) -> bool {
+        self.read_control(now)
+    }
+
     /// The host could not open, or the opening call ended. Ignored unless `attempt` is under way.
     pub fn open_failed(&mut self, attempt: Attempt, now: Moment) {
         self.transport.open_failed(attempt, now);

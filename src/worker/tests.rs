@@ -527,10 +527,35 @@ fn with_switch() -> Stage {
     };
     stage.begin(0, vec![log_claim("p:{x}:warm")], ms(0));
     stage.open(ms(0));
-    stage.reply(ADMITTED, ms(0));
+    stage.reply(&[b"$-1\r\n", ADMITTED].concat(), ms(0));
     assert_eq!(stage.verdicts(), [(0, true)]);
     stage.sent();
     stage
+}
+
+#[test]
+fn the_first_request_of_a_worker_heeds_the_switch() {
+    let policy = r#"{"outage": "deny", "limits": [
+        {"name": "a", "key": ["header:a"], "algorithm": "sliding-log", "rate": "10/1m"}]}"#;
+    let policy = Policy::from_json(policy.as_bytes()).unwrap().0;
+    let mut stage = Stage {
+        worker: Worker::new(&policy, 1),
+    };
+    stage.begin(1, vec![log_claim("p:{x}:a")], ms(0));
+    stage.open(ms(1));
+    stage.reply(&[b"$6\r\nshadow\r\n", REFUSED].concat(), ms(2));
+    assert_eq!(stage.verdicts(), [(1, true)]);
+}
+
+#[test]
+fn where_no_limit_is_asked_about_the_control_key_is_read_all_the_same() {
+    let mut stage = with_switch();
+    assert!(!stage.worker.look(ms(1)), "not yet");
+    assert!(stage.worker.look(ms(1_000)));
+    assert_eq!(stage.sent(), [["GET", "aforo:control"]]);
+    assert!(!stage.worker.look(ms(1_001)), "asked already");
+    stage.reply(b"$6\r\nshadow\r\n", ms(1_001));
+    assert!(stage.worker.shadow());
 }
 
 #[test]
