@@ -34,6 +34,11 @@ fn is_an_outage(answer: &Answer, outage: &str, case: &str) {
     }
 }
 
+/// A breaker that lets each request ask, however many failed before it.
+fn never_opens() -> Value {
+    json!({ "failures": 10_000, "least_requests": 100_000 })
+}
+
 fn outages_of(mesh: &Mesh, cause: &str) -> u64 {
     let name = format!("wasmcustom.aforo_outages_total.cause.{cause}");
     mesh.envoy().stat(&name)
@@ -63,8 +68,7 @@ fn b02_an_answer_that_makes_no_sense_is_an_outage_in_time_and_the_next_good_one_
         for outage in ["allow", "deny"] {
             let stub = HttpStub::start(|_| Act::Silence);
             let mut policy = policy(outage, "100ms", json!([per_key("sliding-log", "10/1h")]));
-            // Each request is to be asked, however many failed before it.
-            policy["redis"]["breaker"] = json!({ "failures": 10_000, "failure_percent": 100 });
+            policy["redis"]["breaker"] = never_opens();
             policy["control"] = json!({ "switch": false });
             let mesh = mesh(link, policy).gateway_at(stub.port()).start();
             for (name, act) in &cases {
@@ -129,7 +133,7 @@ fn b05_an_error_of_redis_is_an_outage_whatever_it_is_wrapped_in() {
         for outage in ["allow", "deny"] {
             let stub = HttpStub::start(|_| Act::Silence);
             let mut policy = policy(outage, "1s", json!([per_key("sliding-log", "10/1h")]));
-            policy["redis"]["breaker"] = json!({ "failures": 10_000, "failure_percent": 100 });
+            policy["redis"]["breaker"] = never_opens();
             policy["control"] = json!({ "switch": false });
             let mesh = mesh(link, policy).gateway_at(stub.port()).start();
             for (text, cause) in errors {
