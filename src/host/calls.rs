@@ -1,12 +1,71 @@
 //! Every call to the host, each returning its status instead of panicking on it.
 //!
 //! The SDK's own wrappers stop the VM on a status they do not list, and one stopped VM stops every
-//! stream of its worker. So the imports are declared again here and only two things are left to the
-//! SDK: dispatching callbacks, and `dispatch_http_call`, whose tokens its dispatcher must know.
+//! stream of its worker. So the imports are declared here; what Envoy calls is in `exports`.
 
 use std::{cell::RefCell, collections::HashMap, ptr, time::Duration};
 
-pub use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType};
+/// What Envoy does after a callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Action {
+    /// It goes on.
+    Continue = 0,
+    /// It waits until it is told to go on.
+    Pause = 1,
+}
+
+/// How important a line of the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum LogLevel {
+    /// Good to know.
+    Info = 2,
+    /// Something does not work, and may again.
+    Warn = 3,
+    /// Something does not work, and a person must look at it.
+    Error = 4,
+    /// The VM stops.
+    Critical = 5,
+}
+
+/// A buffer of the effective context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BufferType {
+    /// What comes from a connection's client.
+    DownstreamData = 2,
+    /// What comes from behind.
+    UpstreamData = 3,
+    /// The body of a call's answer.
+    HttpCallResponseBody = 4,
+    /// The plugin's configuration.
+    PluginConfiguration = 7,
+}
+
+/// A header map of the effective context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum MapType {
+    /// A request's.
+    Request = 0,
+    /// Its response's.
+    Response = 2,
+    /// A call's answer's.
+    Answer = 6,
+}
+
+/// A kind of metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum MetricType {
+    /// Only grows.
+    Counter = 0,
+    /// Goes up and down.
+    Gauge = 1,
+    /// Many values.
+    Histogram = 2,
+}
 
 /// A host status other than Ok, by its number: 1 not found, 2 bad argument (also: no such context),
 /// 10 internal failure.
@@ -76,6 +135,18 @@ unsafe extern "C" {
         grpc_status: i32,
     ) -> u32;
     fn proxy_set_effective_context(id: u32) -> u32;
+    fn proxy_http_call(
+        cluster: *const u8,
+        cluster_len: usize,
+        headers: *const u8,
+        headers_len: usize,
+        body: *const u8,
+        body_len: usize,
+        trailers: *const u8,
+        trailers_len: usize,
+        timeout: u32,
+        token: *mut u32,
+    ) -> u32;
     fn proxy_define_metric(kind: u32, name: *const u8, len: usize, id: *mut u32) -> u32;
     fn proxy_record_metric(id: u32, value: u64) -> u32;
     fn proxy_increment_metric(id: u32, by: i64) -> u32;
@@ -302,18 +373,17 @@ pub fn record_metric(id: u32, value: u64) {
 /// Opens a call that is never answered: a connection to `cluster` whose first bytes say `path`.
 /// `Err` when there is no such cluster or no host in it; then no callback comes.
 pub fn open_call(cluster: &str, path: &str) -> Outcome<u32> {
-    let headers = vec![
+    let headers = [
         (":method", "POST"),
         (":path", path),
         (":authority", "aforo-link"),
     ];
-    proxy_wasm::hostcalls::dispatch_http_call(cluster, headers, None, vec![], Duration::ZERO)
-        .map_err(|status| Refused(status as u32))
+    start_call(cluster, &headers, &[], Duration::ZERO)
 }
 
-/// Makes a call to `cluster`. Its end comes with this token to the context whose callback is running
-/// now, if that still exists then. `Err` when there is no such cluster or no host in it; then no
-/// callback comes.
+/// Makes a call to `cluster`. Its end comes with this token, unless the root whose callback, or whose
+/// stream's callback, is running now has gone by then. `Err` when there is no such cluster or no host in
+/// it; then no callback comes.
 pub fn call(
     cluster: &str,
     headers: &[(&'static str, String)],
@@ -321,15 +391,42 @@ pub fn call(
     timeout: Duration,
 ) -> Outcome<u32> {
     let headers = headers.iter().map(|(name, value)| (*name, value.as_str()));
-    let (headers, body) = (headers.collect(), Some(body));
-    proxy_wasm::hostcalls::dispatch_http_call(cluster, headers, body, vec![], timeout)
-        .map_err(|status| Refused(status as u32))
+    let headers: Vec<_> = headers.collect();
+    start_call(cluster, &headers, body, timeout)
+}
+
+/// A timeout of zero is none.
+fn start_call(
+    cluster: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+    timeout: Duration,
+) -> Outcome<u32> {
+    let (headers, trailers) = (pairs(headers), pairs(&[]));
+    let millis = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+    let mut token = 0;
+    // SAFETY: all slices and the out-pointer live through the call; the host copies what it keeps.
+    done(unsafe {
+        proxy_http_call(
+            cluster.as_ptr(),
+            cluster.len(),
+            headers.as_ptr(),
+            headers.len(),
+            body.as_ptr(),
+            body.len(),
+            trailers.as_ptr(),
+            trailers.len(),
+            millis,
+            &raw mut token,
+        )
+    })?;
+    Ok(token)
 }
 
 /// The status and body of the answer whose callback is running, with at most `most` bytes of the
 /// body. Only for an answer that has headers.
 pub fn answer(body_size: usize, most: usize) -> (u16, Vec<u8>) {
-    let status = header(MapType::HttpCallResponseHeaders, ":status");
+    let status = header(MapType::Answer, ":status");
     let status = status.and_then(|status| std::str::from_utf8(&status).ok()?.parse().ok());
     let body = match body_size.min(most) {
         0 => Vec::new(),

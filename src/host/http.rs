@@ -1,8 +1,8 @@
 //! The HTTP filter: one stream.
 
 use super::{
-    calls::{self, MapType},
-    clock, orders,
+    calls::{self, Action, MapType},
+    clock,
     shared::{self, Place, REASON, Request, Shared, Shown},
 };
 use crate::{
@@ -14,18 +14,14 @@ use crate::{
     stats::{Outcome, Stat},
     worker::Ticket,
 };
-use proxy_wasm::{
-    traits::{Context, HttpContext},
-    types::Action,
-};
-use std::rc::Rc;
+use std::{cell::Cell, rc::Rc};
 
 /// One request and its response.
 pub struct Http {
     id: u32,
-    /// `None` when the plugin has no configuration, which Envoy does not let happen.
+    /// `None` when the plugin has no configuration: in the build that does nothing.
     shared: Option<Rc<Shared>>,
-    ticket: Option<Ticket>,
+    ticket: Cell<Option<Ticket>>,
 }
 
 impl Http {
@@ -34,7 +30,7 @@ impl Http {
         Self {
             id,
             shared,
-            ticket: None,
+            ticket: Cell::new(None),
         }
     }
 
@@ -48,23 +44,16 @@ impl Http {
             }
         }
     }
-}
 
-impl Context for Http {
-    fn on_http_call_response(&mut self, token: u32, _: usize, _: usize, _: usize) {
-        orders::opening_ended(token);
-    }
-
-    fn on_done(&mut self) -> bool {
+    /// The stream is over.
+    pub fn on_done(&self) {
         if let Some(shared) = &self.shared {
             shared.ended(self.id, self.ticket.take());
         }
-        true
     }
-}
 
-impl HttpContext for Http {
-    fn on_http_request_headers(&mut self, _count: usize, _end: bool) -> Action {
+    /// Whether the request goes on, and if not yet, asks.
+    pub fn on_request_headers(&self) -> Action {
         #[cfg(feature = "trap")]
         trap();
         let Some(shared) = self.shared.clone() else {
@@ -104,14 +93,15 @@ impl HttpContext for Http {
                     clock::random(),
                     clock::now(),
                 );
-                self.ticket = Some(ticket);
+                self.ticket.set(Some(ticket));
                 let own = shared.carry_out(Place::Stream(self.id));
                 self.carry_out(own)
             }
         }
     }
 
-    fn on_http_response_headers(&mut self, _count: usize, _end: bool) -> Action {
+    /// Shows the client where it stands.
+    pub fn on_response_headers(&self) {
         if let Some(shared) = &self.shared
             && let Some(Shown {
                 loaded,
@@ -120,26 +110,25 @@ impl HttpContext for Http {
             }) = shared.shown(self.id)
         {
             if let Some(reason) = reason {
-                calls::set_header(MapType::HttpResponseHeaders, DEBUG_HEADER, &reason);
+                calls::set_header(MapType::Response, DEBUG_HEADER, &reason);
             }
             let Some(verdict) = verdict else {
-                return Action::Continue;
+                return;
             };
-            let theirs = |name: &str| calls::header(MapType::HttpResponseHeaders, name);
+            let theirs = |name: &str| calls::header(MapType::Response, name);
             let status = theirs(":status")
                 .and_then(|status| std::str::from_utf8(&status).ok()?.parse().ok())
                 .unwrap_or(0);
             let now = clock::wall();
             for edit in decide::shown(&loaded.policy, &verdict, now, status, &theirs) {
                 match edit {
-                    Edit::Remove(name) => calls::remove_header(MapType::HttpResponseHeaders, name),
+                    Edit::Remove(name) => calls::remove_header(MapType::Response, name),
                     Edit::Set(name, value) => {
-                        calls::set_header(MapType::HttpResponseHeaders, name, &value);
+                        calls::set_header(MapType::Response, name, &value);
                     }
                 }
             }
         }
-        Action::Continue
     }
 }
 
@@ -149,7 +138,7 @@ struct RequestFacts;
 impl Facts for RequestFacts {
     fn header(&self, name: &str) -> Option<Vec<u8>> {
         if name.starts_with(':') {
-            return calls::header(MapType::HttpRequestHeaders, name);
+            return calls::header(MapType::Request, name);
         }
         // The header map's own call gives the first line of a repeated header only; the attribute
         // joins all of them, so that a second line is not overlooked.
@@ -162,7 +151,7 @@ impl Facts for RequestFacts {
 }
 
 fn kind() -> RequestKind {
-    let header = |name| calls::header(MapType::HttpRequestHeaders, name);
+    let header = |name| calls::header(MapType::Request, name);
     let method = header(":method").unwrap_or_default();
     RequestKind::of(&method, header("content-type").as_deref())
 }
@@ -173,10 +162,10 @@ fn debugs(policy: &Policy) -> bool {
     let Some(secret) = &policy.reply.parts().debug else {
         return false;
     };
-    let Some(value) = calls::header(MapType::HttpRequestHeaders, DEBUG_HEADER) else {
+    let Some(value) = calls::header(MapType::Request, DEBUG_HEADER) else {
         return false;
     };
-    calls::remove_header(MapType::HttpRequestHeaders, DEBUG_HEADER);
+    calls::remove_header(MapType::Request, DEBUG_HEADER);
     secret.opens(&value)
 }
 
@@ -184,7 +173,7 @@ fn debugs(policy: &Policy) -> bool {
 #[cfg(feature = "trap")]
 #[expect(clippy::panic, reason = "it is what this build is for")]
 fn trap() {
-    if calls::header(MapType::HttpRequestHeaders, "x-aforo-trap").is_some() {
+    if calls::header(MapType::Request, "x-aforo-trap").is_some() {
         panic!("trapped as asked");
     }
 }

@@ -6,15 +6,11 @@
 
 use super::{
     calls::{self, BufferType, LogLevel},
-    clock, orders,
+    clock,
     shared::{self, Place, Shared},
 };
 use crate::redis::gate::{Attempt, Connection};
-use proxy_wasm::{
-    traits::{Context, StreamContext},
-    types::Action,
-};
-use std::rc::Rc;
+use std::{cell::RefCell, rc::Rc};
 
 /// The longest head an opener sends is far below this.
 const LONGEST_HEAD: usize = 8 * 1024;
@@ -22,7 +18,7 @@ const LONGEST_HEAD: usize = 8 * 1024;
 /// One connection through the internal listener.
 pub struct Link {
     id: u32,
-    state: State,
+    state: RefCell<State>,
 }
 
 enum State {
@@ -39,17 +35,68 @@ impl Link {
     pub const fn new(id: u32) -> Self {
         Self {
             id,
-            state: State::Head,
+            state: RefCell::new(State::Head),
         }
     }
 
-    fn close(&mut self) {
-        self.state = State::Over;
+    /// What came from the opener: its head, and after that nothing of interest.
+    pub fn on_downstream_data(&self, size: usize) {
+        let is_head = matches!(*self.state.borrow(), State::Head);
+        if is_head {
+            self.read_head(size);
+        } else {
+            // The rest of the opener's request: it has no body.
+            let _ = calls::drain_buffer(BufferType::DownstreamData, size);
+        }
+    }
+
+    /// What came from Redis.
+    pub fn on_upstream_data(&self, size: usize) {
+        let bytes = calls::buffer(BufferType::UpstreamData, 0, size).unwrap_or_default();
+        // Nothing goes on to the opener: its call is never answered.
+        let drained = calls::drain_buffer(BufferType::UpstreamData, size);
+        let Some(shared) = self.shared() else {
+            return;
+        };
+        let connection = Connection(self.id);
+        let keep = shared
+            .worker
+            .borrow_mut()
+            .received(connection, &bytes, clock::now());
+        if drained.is_err() || !keep {
+            shared.worker.borrow_mut().closed(connection, clock::now());
+            self.close();
+        }
+        let _ = shared.carry_out(Place::Link(self.id));
+    }
+
+    /// The connection is gone.
+    pub fn on_done(&self) {
+        if let State::Up(shared) = self.state.replace(State::Over) {
+            shared
+                .worker
+                .borrow_mut()
+                .closed(Connection(self.id), clock::now());
+            shared.report();
+            shared.loaded().flush();
+            shared.ring();
+        }
+    }
+
+    fn shared(&self) -> Option<Rc<Shared>> {
+        match &*self.state.borrow() {
+            State::Up(shared) => Some(Rc::clone(shared)),
+            State::Head | State::Over => None,
+        }
+    }
+
+    fn close(&self) {
+        self.state.replace(State::Over);
         let _ = calls::close_downstream();
     }
 
     /// Takes the opener's head out of the buffer, once all of it is there.
-    fn read_head(&mut self, size: usize) {
+    fn read_head(&self, size: usize) {
         let Ok(bytes) = calls::buffer(BufferType::DownstreamData, 0, size) else {
             return self.close();
         };
@@ -80,66 +127,11 @@ impl Link {
                 .borrow_mut()
                 .opened(attempt, Connection(self.id), clock::now())
         {
-            self.state = State::Over;
-            return shared.close_later(Connection(self.id));
+            return self.close();
         }
-        self.state = State::Up(Rc::clone(&shared));
+        self.state.replace(State::Up(Rc::clone(&shared)));
         // What waits for the link is sent in the next turn, when this callback has returned Pause.
         shared.ring();
-    }
-}
-
-impl Context for Link {
-    fn on_http_call_response(&mut self, token: u32, _: usize, _: usize, _: usize) {
-        orders::opening_ended(token);
-    }
-
-    fn on_done(&mut self) -> bool {
-        if let State::Up(shared) = std::mem::replace(&mut self.state, State::Over) {
-            shared
-                .worker
-                .borrow_mut()
-                .closed(Connection(self.id), clock::now());
-            shared.report();
-            shared.loaded().flush();
-            shared.ring();
-        }
-        true
-    }
-}
-
-impl StreamContext for Link {
-    fn on_downstream_data(&mut self, size: usize, _end: bool) -> Action {
-        match self.state {
-            State::Head => self.read_head(size),
-            // The rest of the opener's request: it has no body.
-            State::Up(_) | State::Over => {
-                let _ = calls::drain_buffer(BufferType::DownstreamData, size);
-            }
-        }
-        Action::Pause
-    }
-
-    fn on_upstream_data(&mut self, size: usize, _end: bool) -> Action {
-        let bytes = calls::buffer(BufferType::UpstreamData, 0, size).unwrap_or_default();
-        // Nothing goes on to the opener: its call is never answered.
-        let drained = calls::drain_buffer(BufferType::UpstreamData, size);
-        let State::Up(shared) = &self.state else {
-            return Action::Continue;
-        };
-        let shared = Rc::clone(shared);
-        let connection = Connection(self.id);
-        let keep = shared
-            .worker
-            .borrow_mut()
-            .received(connection, &bytes, clock::now());
-        if drained.is_err() || !keep {
-            shared.worker.borrow_mut().closed(connection, clock::now());
-            self.state = State::Over;
-            shared.close_later(connection);
-        }
-        let _ = shared.carry_out(Place::Link(self.id));
-        Action::Continue
     }
 }
 

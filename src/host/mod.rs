@@ -1,4 +1,4 @@
-//! The thin host: the only place that names `proxy_wasm`. It reads the clock and the randomness,
+//! The thin host: the only place that names Envoy's functions. It reads the clock and the randomness,
 //! hands events to [`crate::worker::Worker`], and carries out what comes back. It decides nothing.
 //!
 //! One module plays two roles, told apart by the plugin configuration: `{"role":"link"}` is the
@@ -15,20 +15,11 @@
 
 mod calls;
 mod clock;
+mod exports;
 mod http;
 mod link;
 mod loaded;
 mod meter;
-#[cfg(feature = "noop")]
-mod noop;
 mod orders;
 mod root;
 mod shared;
-
-proxy_wasm::main! {{
-    proxy_wasm::set_log_level(proxy_wasm::types::LogLevel::Info);
-    #[cfg(feature = "noop")]
-    proxy_wasm::set_root_context(|_| Box::new(noop::Root));
-    #[cfg(not(feature = "noop"))]
-    proxy_wasm::set_root_context(|id| Box::new(root::Root::new(id)));
-}}

@@ -15,8 +15,8 @@ use std::time::Duration;
 /// The host's status for a cluster that it does not know.
 const NOT_KNOWN: u32 = 2;
 
-/// An opening call ended, which means that its link failed or is gone. Any context may be told.
-pub fn opening_ended(token: u32) {
+/// An opening call ended, which means that its link failed or is gone.
+fn opening_ended(token: u32) {
     let found = find(|shared| shared.opening.get().filter(|(call, _)| *call == token));
     let Some((shared, (_, attempt))) = found else {
         return;
@@ -64,7 +64,10 @@ impl Shared {
             }
         }
         if let Some(link) = orders.close {
-            self.close_later(link);
+            if calls::act_for(link.0).is_ok() {
+                let _ = calls::close_downstream();
+            }
+            let _ = calls::act_for(place.id());
         }
         if let Some(attempt) = orders.open {
             self.open(attempt);

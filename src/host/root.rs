@@ -2,26 +2,19 @@
 
 use super::{
     calls::{self, BufferType, LogLevel},
-    http::Http,
-    link::Link,
     shared::Shared,
 };
 use crate::policy::{Policy, encoding};
-use proxy_wasm::{
-    traits::{Context, HttpContext, RootContext, StreamContext},
-    types::ContextType,
-};
-use std::rc::Rc;
+use std::{cell::OnceCell, rc::Rc};
 
 /// One plugin configuration on one thread.
 pub struct Root {
     id: u32,
-    role: Role,
+    /// Empty until it is configured.
+    role: OnceCell<Role>,
 }
 
 enum Role {
-    /// Not configured yet.
-    None,
     /// The network filter behind the internal listener.
     Link,
     /// The HTTP filter.
@@ -33,32 +26,32 @@ impl Root {
     pub const fn new(id: u32) -> Self {
         Self {
             id,
-            role: Role::None,
+            role: OnceCell::new(),
         }
     }
 
-    fn shared(&self) -> Option<&Rc<Shared>> {
-        match &self.role {
-            Role::Http(shared) => Some(shared),
-            Role::Link | Role::None => None,
+    /// The plugin of an HTTP filter. `None` for a link, and before the configuration came.
+    pub fn shared(&self) -> Option<Rc<Shared>> {
+        match self.role.get()? {
+            Role::Http(shared) => Some(Rc::clone(shared)),
+            Role::Link => None,
         }
     }
-}
 
-impl Context for Root {
-    fn on_http_call_response(&mut self, token: u32, headers: usize, body_size: usize, _: usize) {
-        super::orders::call_ended(token, headers, body_size);
+    /// Whether its streams are links.
+    pub fn is_link(&self) -> bool {
+        matches!(self.role.get(), Some(Role::Link))
     }
-}
 
-impl RootContext for Root {
     /// Reads the configuration. `false` makes Envoy refuse it, and keep what it had.
-    fn on_configure(&mut self, size: usize) -> bool {
+    pub fn on_configure(&self, size: usize) -> bool {
+        if cfg!(feature = "noop") {
+            return true;
+        }
         let bytes = calls::buffer(BufferType::PluginConfiguration, 0, size).unwrap_or_default();
         let bytes = encoding::json_text(&bytes);
         if is_link(&bytes) {
-            self.role = Role::Link;
-            return true;
+            return self.role.set(Role::Link).is_ok();
         }
         match Policy::from_json(&bytes) {
             Ok((policy, warnings)) => {
@@ -69,8 +62,7 @@ impl RootContext for Root {
                     calls::log(LogLevel::Error, "aforo: Envoy gives no shared queue");
                     return false;
                 };
-                self.role = Role::Http(shared);
-                true
+                self.role.set(Role::Http(shared)).is_ok()
             }
             Err(errors) => {
                 calls::log(
@@ -80,33 +72,6 @@ impl RootContext for Root {
                 false
             }
         }
-    }
-
-    fn on_tick(&mut self) {
-        if let Some(shared) = self.shared() {
-            shared.tick();
-        }
-    }
-
-    fn on_queue_ready(&mut self, _queue: u32) {
-        if let Some(shared) = self.shared() {
-            shared.heard_bell();
-        }
-    }
-
-    fn get_type(&self) -> Option<ContextType> {
-        Some(match self.role {
-            Role::Link => ContextType::StreamContext,
-            Role::Http(_) | Role::None => ContextType::HttpContext,
-        })
-    }
-
-    fn create_http_context(&self, id: u32) -> Option<Box<dyn HttpContext>> {
-        Some(Box::new(Http::new(id, self.shared().cloned())))
-    }
-
-    fn create_stream_context(&self, id: u32) -> Option<Box<dyn StreamContext>> {
-        Some(Box::new(Link::new(id)))
     }
 }
 

@@ -9,10 +9,7 @@ use super::{
 use crate::{
     decide::{self, Conclusion},
     policy::Policy,
-    redis::{
-        gate::{Attempt, Connection},
-        link::Asked,
-    },
+    redis::{gate::Attempt, link::Asked},
     reply::{DEBUG_HEADER, Refusal, RequestKind},
     stats::{self, BreakerEvent, LinkEvent, PolicyEvent, Stat},
     verdict::Verdict,
@@ -93,8 +90,6 @@ pub struct Shared {
     rung: Cell<bool>,
     ticking: Cell<bool>,
     unsettled: RefCell<Vec<Settled<Request>>>,
-    /// Links that the root's next turn closes.
-    closing: RefCell<Vec<Connection>>,
     /// Whether it was said already that the link does not open.
     pub(super) failing: Cell<bool>,
     /// What the gauge of local keys was last moved to.
@@ -149,7 +144,6 @@ impl Shared {
             rung: Cell::new(false),
             ticking: Cell::new(false),
             unsettled: RefCell::default(),
-            closing: RefCell::default(),
             failing: Cell::new(false),
             local_keys: Cell::new(0),
         });
@@ -196,20 +190,6 @@ impl Shared {
         while calls::answer_ring(self.bell) {}
         self.rung.set(false);
         self.carry_out(Place::Root(self.root));
-        for link in self.closing.take() {
-            if calls::act_for(link.0).is_ok() {
-                let _ = calls::close_downstream();
-            }
-        }
-        let _ = calls::act_for(self.root);
-    }
-
-    /// Closes a link in the root's next turn. Not in the link's own callback: when what came brought
-    /// the connection's end with it, Envoy still tells the link of that end afterwards, and the SDK
-    /// stops the VM when told of the end of what it has already let go.
-    pub fn close_later(&self, link: Connection) {
-        self.closing.borrow_mut().push(link);
-        self.ring();
     }
 
     /// The root's tick.
