@@ -23,6 +23,8 @@ fn line(report: &Report, row: &Row) -> String {
     let link = match report.link {
         Link::RedisProxy => "redis_proxy",
         Link::Straight => "straight",
+        Link::Cluster => "a cluster",
+        Link::Webdis | Link::Upstash => "a gateway",
     };
     let outages = match (row.outages, row.outages_refused) {
         (all, 0) => format!("{all}"),

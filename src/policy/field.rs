@@ -236,6 +236,7 @@ impl<'a> Field<'a> {
     }
 
     /// Reports that something else is accepted here. Always `None`.
+    #[cold]
     pub fn refuse<T>(&self, accepted: &str, findings: &mut Findings) -> Option<T> {
         findings.error(&self.path, self.node.shown(), accepted);
         None

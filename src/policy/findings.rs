@@ -136,6 +136,8 @@ pub struct Findings {
 
 impl Findings {
     /// Something else was found than is accepted.
+    #[cold]
+    #[inline(never)]
     pub fn error(&mut self, path: &Path, found: impl Into<String>, accepted: impl Into<String>) {
         self.push(Error {
             path: path.clone(),
@@ -146,6 +148,8 @@ impl Findings {
     }
 
     /// `found` is none of `known`.
+    #[cold]
+    #[inline(never)]
     pub fn unknown(
         &mut self,
         path: &Path,
@@ -165,6 +169,8 @@ impl Findings {
     }
 
     /// Accepted, but worth a word.
+    #[cold]
+    #[inline(never)]
     pub fn warning(&mut self, path: &Path, text: impl Into<String>) {
         self.warnings.push(Warning {
             path: path.clone(),
@@ -199,6 +205,8 @@ impl Findings {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn push(&mut self, error: Error) {
         // A number of the limit is checked again with each plan: once is enough.
         if self.errors.contains(&error) {

@@ -1,6 +1,10 @@
 //! What identifies a client: the parts of a key.
 
-use super::{field::Field, findings::Findings, node::Node};
+use super::{
+    field::Field,
+    findings::{Findings, Path},
+    node::Node,
+};
 
 /// One part of a key: a fact of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,8 +151,52 @@ pub fn read_missing(
     read(field, context, findings).map(Missing::Key)
 }
 
+/// The first steps of the attributes that Envoy 1.40 has.
+const ATTRIBUTES: &[&str] = &[
+    "connection",
+    "connection_id",
+    "destination",
+    "filter_state",
+    "metadata",
+    "plugin_name",
+    "plugin_root_id",
+    "plugin_vm_id",
+    "request",
+    "response",
+    "source",
+    "upstream",
+    "upstream_filter_state",
+    "xds",
+];
+
+/// Warns of an attribute that Envoy does not have: older ones had `route_name` and others.
+pub fn warn_of_attribute(steps: &[String], path: &Path, findings: &mut Findings) {
+    let Some(first) = steps
+        .first()
+        .filter(|first| !ATTRIBUTES.contains(&first.as_str()))
+    else {
+        return;
+    };
+    let newer =
+        ["route_name", "cluster_name", "listener_direction", "node"].contains(&first.as_str());
+    let text = if newer {
+        format!("Envoy 1.40 has no attribute {first}; it has xds.{first}")
+    } else {
+        format!("Envoy has no attribute {first}; this reads the filter state wasm.{first}")
+    };
+    findings.warning(path, text);
+}
+
 /// Reads one part: `kind`, `kind:NAME`, or a table such as `{header: NAME, secret: true}`.
 pub fn read_part(field: &Field<'_>, context: Context<'_>, findings: &mut Findings) -> Option<Part> {
+    let part = read_any_part(field, context, findings)?;
+    if let Source::Property(steps) = &part.source {
+        warn_of_attribute(steps, &field.path, findings);
+    }
+    Some(part)
+}
+
+fn read_any_part(field: &Field<'_>, context: Context<'_>, findings: &mut Findings) -> Option<Part> {
     match field.node {
         Node::Text(text) => {
             let source = match text.split_once(':') {

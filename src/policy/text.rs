@@ -6,9 +6,9 @@ use super::{field::Field, findings::Findings, node::Node};
 
 /// Longer values are not run through a regular expression: its time grows with them. They count as
 /// matching where that applies a limit, and as not matching where that lifts one.
-pub const LONGEST_FOR_REGEX: usize = 4_096;
+pub const LONGEST_FOR_REGEX: usize = 1_024;
 /// Most bytes of a compiled regular expression, which bounds the time of a match.
-const LARGEST_REGEX: usize = 64 * 1_024;
+const LARGEST_REGEX: usize = 32 * 1_024;
 /// Longest regular expression as written.
 const LONGEST_REGEX: usize = 1_024;
 

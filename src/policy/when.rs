@@ -182,7 +182,10 @@ fn read_values(
                 format!("claim:{name}"),
                 key::claim_path(&steps(), context),
             )),
-            _ => Some(Named::Property(name.to_owned(), steps())),
+            _ => {
+                key::warn_of_attribute(&steps(), &field.path, findings);
+                Some(Named::Property(name.to_owned(), steps()))
+            }
         };
         let named = named.filter(|_| !name.is_empty()).or_else(|| {
             let accepted = match kind {

@@ -100,6 +100,33 @@ fn b24_a_user_called_like_an_address_is_not_that_address() {
 }
 
 #[test]
+fn b24_two_limits_of_one_key_count_apart() {
+    let two = ["1000/60s", "10/60s"]
+        .map(|rate| rule(&format!("r{}", rate.len()), "").replace("5/10s", rate))
+        .join(",");
+    match select(&policy(&two), &get("/")) {
+        Selection::Claims(claims) => assert_ne!(claims[0].key, claims[1].key),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn b22_another_number_keeps_the_key_and_another_algorithm_or_window_does_not() {
+    let key = |terms: &str| {
+        let limit = format!(r#"{{"name":"l","key":["ip"],{terms}}}"#);
+        match select(&policy(&limit), &get("/")) {
+            Selection::Claims(mut claims) => claims.remove(0).key,
+            other => panic!("{other:?}"),
+        }
+    };
+    let first = key(r#""algorithm":"fixed-window","rate":"5/60s""#);
+    assert_eq!(first, key(r#""algorithm":"fixed-window","rate":"50/1m""#));
+    assert_ne!(first, key(r#""algorithm":"fixed-window","rate":"5/1s""#));
+    assert_ne!(first, key(r#""algorithm":"sliding-log","rate":"5/60s""#));
+    assert_ne!(first, key(r#""algorithm":"gcra","rate":"5/60s""#));
+}
+
+#[test]
 fn b25_an_absent_key_gets_what_the_policy_says() {
     for (missing, tag) in [
         ("", "ip=203.0.113.7"),
