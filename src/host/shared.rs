@@ -12,7 +12,7 @@ use crate::{
     redis::{gate::Attempt, link::Asked},
     reply::{DEBUG_HEADER, Refusal, RequestKind},
     stats::{self, BreakerEvent, LinkEvent, PolicyEvent, Stat},
-    verdict::Verdict,
+    verdict::{Source, Verdict},
     worker::{Event, Lease, Outcome, Outgoing, Settled, Ticket, Worker},
 };
 use std::{
@@ -217,11 +217,8 @@ impl Shared {
 
     /// Hands over what was counted, unless a tick will do so.
     pub fn count(&self, stat: Stat) {
-        let loaded = self.loaded();
-        loaded.count(stat, 1);
-        if !self.ticking.get() {
-            loaded.flush();
-        }
+        self.loaded().count(stat, 1);
+        self.flush_if_idle();
     }
 
     /// Carries out what the worker ordered, as far as `place` allows; the root does the rest in the
@@ -261,7 +258,15 @@ impl Shared {
         // Answers may have released leases of streams that are gone.
         self.obey(place);
         let _ = calls::act_for(place.id());
+        self.flush_if_idle();
         own
+    }
+
+    /// Hands over what was counted, unless a tick will do so.
+    fn flush_if_idle(&self) {
+        if !self.ticking.get() {
+            self.loaded().flush();
+        }
     }
 }
 
@@ -282,7 +287,9 @@ impl Shared {
         match &outcome {
             Outcome::Verdict(verdict) => {
                 stats::of_verdict(verdict).for_each(|stat| loaded.count(stat, 1));
-                loaded.record(Stat::RedisMicroseconds, took.0);
+                if verdict.source == Source::Redis {
+                    loaded.record(Stat::RedisMicroseconds, took.0);
+                }
             }
             Outcome::Local(why, verdict) => {
                 stats::of_verdict(verdict).for_each(|stat| loaded.count(stat, 1));
@@ -366,6 +373,7 @@ impl Shared {
             self.worker.borrow_mut().release(lease, clock::now());
         }
         self.obey(Place::Stream(id));
+        self.flush_if_idle();
     }
 
     /// A request's client left before the answer.
