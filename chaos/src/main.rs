@@ -1,5 +1,6 @@
 //! `make chaos`: every scenario, behind every link, with one and four workers; the table goes to the
-//! standard output, faults to the standard error.
+//! standard output, faults to the standard error. With `--update` the table replaces the one in
+//! `docs/operations.md`; then nothing may be left out.
 //!
 //! ```text
 //! chaos [--short] [--update] [--only NAME[,NAME…]] [--workers N[,N…]] [--link redis_proxy|straight]
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 
 use chaos::run::{Form, run};
 use chaos::sample::Stream;
-use chaos::scenario::SCENARIOS;
+use chaos::scenario::{self, SCENARIOS};
 use chaos::table;
 use support::config::Link;
 
@@ -22,18 +23,29 @@ fn main() -> ExitCode {
         }
     };
     let mut good = true;
+    let mut lines = String::from(table::HEAD);
     print!("{}", table::HEAD);
     for scenario in SCENARIOS.iter().filter(|s| options.wants(s.name)) {
         for link in scenario.links.iter().filter(|l| options.wants_link(**l)) {
             for workers in &options.workers {
                 let report = run(scenario, *link, *workers, &Stream::OUTAGES, &options.form);
-                print!("{}", table::lines(&report));
+                let new = table::lines(&report);
+                print!("{new}");
+                lines.push_str(&new);
                 for fault in &report.faults {
                     good = false;
                     eprintln!("{}, {link:?}, {workers}: {fault}", scenario.name);
                 }
             }
         }
+    }
+    for (title, why) in scenario::SKIPPED {
+        let new = table::skipped(title, why);
+        print!("{new}");
+        lines.push_str(&new);
+    }
+    if options.update {
+        table::update(&options.form, &lines);
     }
     if good {
         ExitCode::SUCCESS
@@ -47,6 +59,7 @@ struct Options {
     only: Vec<String>,
     workers: Vec<usize>,
     link: Option<Link>,
+    update: bool,
 }
 
 impl Options {
@@ -56,10 +69,12 @@ impl Options {
             only: Vec::new(),
             workers: vec![1, 4],
             link: None,
+            update: false,
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
             match word.as_str() {
+                "--update" => options.update = true,
                 "--short" => options.form = Form::SHORT,
                 "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
                 "--workers" => {
@@ -78,6 +93,10 @@ impl Options {
                 }
                 _ => return Err(format!("what is {word}?")),
             }
+        }
+        let whole = options.only.is_empty() && options.link.is_none();
+        if options.update && !whole {
+            return Err("--update wants the whole table".to_owned());
         }
         Ok(options)
     }

@@ -212,3 +212,17 @@ const fn stub(name: &'static str, title: &'static str, act: fn(&mut Stage)) -> S
 pub fn named(name: &str) -> Option<&'static Scenario> {
     SCENARIOS.iter().find(|scenario| scenario.name == name)
 }
+
+/// What is not tried, and why.
+pub const SKIPPED: &[(&str, &str)] = &[
+    ("packets lost, on a network of its own", NO_NETWORK),
+    ("packets 100 ms late, on a network of its own", NO_NETWORK),
+    (
+        "a partition that heals, on a network of its own",
+        NO_NETWORK,
+    ),
+];
+
+const NO_NETWORK: &str = "SKIPPED: the kernel of the machine that this suite was written on has no \
+    netem (CONFIG_NET_SCH_NETEM is not set), and there is no stand-in for it yet; a peer that is late, \
+    silent or gone is tried at the socket instead, in the rows of the stub and of the frozen Redis";

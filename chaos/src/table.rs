@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use support::config::Link;
+use support::root;
 
 use crate::row::Row;
-use crate::run::Report;
+use crate::run::{Form, Report};
 
 /// The head of the table.
 pub const HEAD: &str = "\
@@ -19,12 +20,59 @@ pub fn lines(report: &Report) -> String {
     report.rows.iter().map(|row| line(report, row)).collect()
 }
 
+/// The line of what was not tried.
+#[must_use]
+pub fn skipped(title: &str, why: &str) -> String {
+    let rest = "| ".repeat(HEAD.matches("---").count() - 2);
+    format!("| {title} | {why} {rest}|\n")
+}
+
+/// Puts the table into `docs/operations.md`, with the machine and the form that it was made with.
+///
+/// # Panics
+/// When the document is not there or has no place for it.
+pub fn update(form: &Form, lines: &str) {
+    let path = root().join("docs/operations.md");
+    let text = std::fs::read_to_string(&path).expect("docs/operations.md");
+    let (before, rest) = text.split_once(START).expect("the start of the table");
+    let (_, after) = rest.split_once(END).expect("the end of the table");
+    let text = format!("{before}{START}\n{}\n\n{lines}{END}{after}", words(form));
+    std::fs::write(path, text).expect("docs/operations.md can be written");
+}
+
+/// What a table was made with.
+fn words(form: &Form) -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let info = read("/proc/cpuinfo");
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("a processor", |model| {
+        model.trim_start_matches([' ', '\t', ':'])
+    });
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let load = read("/proc/loadavg");
+    let load = load.split(' ').next().unwrap_or("?");
+    format!(
+        "Made with {} requests each second for each answer to an outage, {:.1} s a run, on {cores} cores \
+         of {model}, Linux {}, load average {load} at the end.",
+        form.rate,
+        form.length().as_secs_f64(),
+        kernel.trim(),
+    )
+}
+
+const START: &str = "<!-- chaos: made by `make chaos`, not by hand -->";
+const END: &str = "<!-- chaos: end -->";
+
 fn line(report: &Report, row: &Row) -> String {
     let link = match report.link {
         Link::RedisProxy => "redis_proxy",
         Link::Straight => "straight",
-        Link::Cluster => "a cluster",
-        Link::Webdis | Link::Upstash => "a gateway",
+        Link::Cluster => "cluster",
+        Link::Webdis => "webdis",
+        Link::Upstash => "upstash",
     };
     let outages = match (row.outages, row.outages_refused) {
         (all, 0) => format!("{all}"),
@@ -55,7 +103,10 @@ fn line(report: &Report, row: &Row) -> String {
 fn causes(row: &Row) -> String {
     let mut causes: Vec<_> = row.causes.iter().collect();
     causes.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
-    let words = causes.iter().map(|(name, count)| format!("{name} {count}"));
+    let words = causes.iter().map(|(name, count)| match name.as_str() {
+        "" => format!("local verdict {count}"),
+        name => format!("{name} {count}"),
+    });
     words.collect::<Vec<_>>().join(", ")
 }
 

@@ -4,6 +4,7 @@
     reason = "only the module must not read a clock; a test measures how long things take"
 )]
 
+mod chaos;
 mod docs;
 mod e2e_clients;
 mod e2e_cluster;

@@ -31,7 +31,8 @@ pub fn unlinked(stage: &mut Stage) {
         let listeners = listeners.as_array_mut().expect("listeners");
         listeners.retain(|listener| listener["name"] != "aforo-link");
     });
-    stage.wait(stage.span());
+    // The old one is drained for a second first.
+    stage.wait(stage.span().max(std::time::Duration::from_secs(2)));
     stage.reload(|_| {});
 }
 
