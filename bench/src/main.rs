@@ -10,6 +10,7 @@
 mod generator;
 mod path;
 mod report;
+mod script;
 
 use std::time::Duration;
 
@@ -28,6 +29,14 @@ const CORES: [usize; 2] = [0, 1];
 type Round = [[Measured; CONNECTIONS.len()]; ALL.len()];
 
 fn main() {
+    match std::env::args().nth(1).as_deref() {
+        None => filter(),
+        Some("script") => script::main(),
+        Some(other) => panic!("{other}: there is `script`, or nothing for the filter"),
+    }
+}
+
+fn filter() {
     let _turn = turn();
     let rounds = setting("ROUNDS", 11);
     let span = Duration::from_millis(setting("MILLISECONDS", 1_000));

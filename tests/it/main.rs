@@ -5,6 +5,7 @@
 )]
 
 mod chaos;
+mod algorithm_docs;
 mod docs;
 mod e2e_clients;
 mod e2e_cluster;
