@@ -22,11 +22,16 @@ const BEYOND: Duration = Duration::from_millis(20);
 /// ends in the end.
 const HANG: Duration = Duration::from_secs(1);
 
+/// So many requests have a p99 worth its name; for fewer, this machine may add [`BUSY`].
+const MANY: usize = 2_000;
+const BUSY: Duration = Duration::from_millis(200);
+
 /// How soon after a fault is over the last outage answer is given.
 const BACK: Duration = Duration::from_secs(2);
 
-/// What Envoy may have grown by.
-const GROWTH_KIB: u64 = 16 * 1024;
+/// What Envoy may have grown by: a reply of 5 MiB is held by redis_proxy and by the module, for each of
+/// four workers, and neither gives memory back.
+const GROWTH_KIB: u64 = 64 * 1024;
 
 /// How long the parts of a run are, and how many requests it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,9 +206,15 @@ fn judge(expect: Expect, row: &Row) -> Vec<String> {
         row.over_admitted == 0,
         format!("{} over-admitted", row.over_admitted),
     );
-    // What the machine did to requests without a filter in the same run, it did to the others too.
+    // What the machine did to requests without a filter in the same run, it did to the others too. Of a
+    // few hundred requests the slowest hundredth is three, which says little on a busy machine.
+    let few = if row.requests < MANY {
+        BUSY
+    } else {
+        Duration::ZERO
+    };
     check(
-        added.p99 <= DEADLINE + BEYOND + control.p99 * 2,
+        added.p99 <= DEADLINE + BEYOND + few + control.p99 * 2,
         format!("p99 added {:?}, control {:?}", added.p99, control.p99),
     );
     check(

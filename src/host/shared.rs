@@ -398,7 +398,10 @@ impl Shared {
                 Event::LinkLost(why) => {
                     loaded.count(Stat::Link(LinkEvent::Lost), 1);
                     loaded.count(Stat::LinksUp, -1);
-                    let text = format!("aforo: the link to Redis is lost: {}", why.label());
+                    let hint = why
+                        .configuration_fault()
+                        .unwrap_or("trying again by itself");
+                    let text = format!("aforo: the link to Redis is lost: {}: {hint}", why.label());
                     calls::log(LogLevel::Warn, &text);
                 }
                 Event::LinkFailed => {

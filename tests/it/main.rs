@@ -6,6 +6,7 @@
 
 mod chaos;
 mod algorithm_docs;
+mod chaos_errors;
 mod docs;
 mod e2e_clients;
 mod e2e_cluster;

@@ -1,0 +1,99 @@
+//! Each error of Redis told apart, from the wire to the metric and the log.
+
+use serde_json::{Value, json};
+use support::client::get;
+use support::config::Link;
+use support::mesh::{Mesh, mesh, per_key, policy};
+use support::stub::{Act, Stub};
+use support::until;
+
+const ERRORS: [(&str, &str); 14] = [
+    ("NOSCRIPT No matching script.", "noscript"),
+    (
+        "READONLY You can't write against a read only replica.",
+        "readonly",
+    ),
+    ("LOADING Redis is loading the dataset in memory", "loading"),
+    (
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "oom",
+    ),
+    ("BUSY Redis is busy running a script.", "busy"),
+    ("MASTERDOWN Link with MASTER is down", "masterdown"),
+    ("CLUSTERDOWN The cluster is down", "clusterdown"),
+    ("MOVED 3999 127.0.0.1:6381", "moved"),
+    ("NOAUTH Authentication required.", "noauth"),
+    ("WRONGPASS invalid username-password pair", "wrongpass"),
+    ("NOPERM this user has no permissions", "noperm"),
+    ("WRONGTYPE Operation against a key", "wrongtype"),
+    ("ERR unknown command 'evalsha'", "unknown_command"),
+    ("upstream failure", "upstream_failure"),
+];
+
+fn ask(mesh: &Mesh) -> u16 {
+    get("/").header("x-api-key", "a").to(mesh.address()).status
+}
+
+fn denying() -> Value {
+    policy("deny", "1s", json!([per_key("sliding-log", "1000/1h")]))
+}
+
+#[test]
+fn b44_each_error_of_redis_has_its_own_count_in_the_metrics() {
+    let stub = Stub::start(|_| Act::Silence);
+    let mut policy = denying();
+    // A breaker that does not open, so that every request meets the error.
+    policy["redis"]["breaker"] =
+        json!({ "failures": 10_000, "failure_percent": 100, "least_requests": 100_000 });
+    let mesh = mesh(Link::Straight, policy).redis_at(stub.port()).start();
+    for (error, cause) in ERRORS {
+        let reply = format!("-{error}\r\n");
+        stub.from_now_on(move |_| Act::reply(reply.as_bytes()));
+        let name = format!("wasmcustom.aforo_outages_total.cause.{cause}");
+        assert_eq!(mesh.envoy().stat(&name), 0, "{cause}");
+        // Some errors make a new link, before which a few requests find none.
+        until(&format!("{cause} to be counted"), || {
+            assert_eq!(ask(&mesh), 503, "{error}");
+            mesh.envoy().stat(&name) > 0
+        });
+    }
+}
+
+#[test]
+fn a_fault_that_a_person_must_mend_is_one_line_that_says_what_to_look_at() {
+    for (error, cause, says) in [
+        (
+            "NOPERM this user has no permissions",
+            "noperm",
+            "+evalsha +eval",
+        ),
+        (
+            "NOAUTH Authentication required.",
+            "noauth",
+            "redis.password",
+        ),
+        ("OOM command not allowed", "oom", "maxmemory"),
+    ] {
+        let reply = format!("-{error}\r\n");
+        let stub = Stub::start(move |_| Act::reply(reply.as_bytes()));
+        let mesh = mesh(Link::RedisProxy, denying())
+            .redis_at(stub.port())
+            .start();
+        (0..60).for_each(|_| assert_eq!(ask(&mesh), 503, "{error}"));
+        // An error that makes a new link is told with the link that it ended.
+        let line = match cause {
+            "noauth" => format!("the link to Redis is lost: {cause}"),
+            _ => format!("Redis does not answer ({cause})"),
+        };
+        until(&format!("the log to say {line}"), || {
+            mesh.envoy().log_lines_with(&line) > 0
+        });
+        let log = mesh.envoy().log();
+        let lines: Vec<&str> = log.lines().filter(|text| text.contains(&line)).collect();
+        assert!(lines.iter().all(|text| text.contains(says)), "{lines:?}");
+        assert!(
+            lines.len() < 20,
+            "one line a change, not one a request: {lines:?}"
+        );
+    }
+}
