@@ -52,8 +52,7 @@ fn filter() {
     let mut all = Vec::new();
     for round in 0..=rounds {
         let measured: Round = std::array::from_fn(|number| {
-            CONNECTIONS
-                .map(|connections| generator::run(envoys[number].address(), connections, span))
+            CONNECTIONS.map(|connections| generator::run(&envoys[number], connections, span))
         });
         // The first round warms caches, connections and the VMs.
         if round > 0 {

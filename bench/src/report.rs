@@ -13,9 +13,10 @@ pub fn print(rounds: &[Round]) {
         .position(|path| *path == Path::Noop)
         .expect("the do-nothing filter");
     for (column, connections) in CONNECTIONS.iter().enumerate() {
+        let title = format!("{connections} connections");
         println!(
-            "\n{connections:>3} connections{:17}  req/s   p50 µs   p99 µs  of do-nothing",
-            ""
+            "\n{title:<32}{:>7}{:>9}{:>9}{:>14}{:>15}",
+            "req/s", "p50 µs", "p99 µs", "of do-nothing", "Envoy CPU µs"
         );
         for (row, path) in ALL.iter().enumerate() {
             let of = |what: fn(&Measured) -> f64| {
@@ -33,12 +34,13 @@ pub fn print(rounds: &[Round]) {
                     .collect(),
             );
             println!(
-                "  {:<30}{:>7.0}  {:>7.0}  {:>7.0}  {:>12.0} %",
+                "  {:<30}{:>7.0}{:>9.0}{:>9.0}{:>12.0} %{:>15.1}",
                 path.name(),
                 of(|measured| measured.per_second),
                 of(|measured| micros(measured.p50)),
                 of(|measured| micros(measured.p99)),
                 ratio * 100.0,
+                of(|measured| micros(measured.on_core)),
             );
         }
     }

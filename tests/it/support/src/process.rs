@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{LazyLock, Mutex, mpsc};
+use std::time::Duration;
 
 use rustix::process::{
     Pid, Signal, kill_process, kill_process_group, set_parent_process_death_signal,
@@ -89,6 +90,21 @@ impl Process {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let number = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok());
         number.expect("the kernel states VmRSS")
+    }
+
+    /// Time that its threads spent on a core so far.
+    ///
+    /// # Panics
+    /// When the process has ended.
+    #[must_use]
+    pub fn on_core(&self) -> Duration {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid()));
+        let spent = threads.expect("the process lives").flatten().map(|thread| {
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+            let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok());
+            Duration::from_nanos(nanos.unwrap_or(0))
+        });
+        spent.sum()
     }
 
     /// Keeps every thread that it has now on one core.
