@@ -6,6 +6,7 @@
 mod check;
 mod control;
 mod explain;
+mod render;
 mod request;
 mod source;
 mod yaml;
@@ -38,6 +39,9 @@ enum Command {
         #[arg(value_name = "FILE")]
         file: String,
     },
+    /// Write what a proxy needs to run a policy: a configuration of Envoy, or resources of Istio.
+    #[command(subcommand)]
+    Render(Box<render::Arguments>),
     /// Print the JSON Schema of a policy, for editors.
     Schema,
     /// Store a policy in Redis and put it in force on every proxy that follows them.
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
                 ExitCode::from(UNREADABLE)
             }
         },
+        Command::Render(arguments) => render::run(&arguments),
         Command::Schema => {
             println!("{:#}", aforo::policy::schema::schema());
             ExitCode::SUCCESS
