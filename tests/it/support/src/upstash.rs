@@ -11,7 +11,9 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use redis::{Client, Cmd, Connection, ConnectionLike, RedisError, Value as Reply};
+use redis::{
+    Client, Cmd, Connection, ConnectionLike, IntoConnectionInfo, RedisError, Value as Reply,
+};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -43,7 +45,11 @@ impl Upstash {
     /// When loopback has no port for it.
     #[must_use]
     pub fn start(redis: u16, token: &str) -> Self {
-        let client = Client::open(format!("redis://127.0.0.1:{redis}")).expect("an address");
+        let address = format!("redis://127.0.0.1:{redis}");
+        let address = address.into_connection_info().expect("an address");
+        // A new connection asks at once, rather than say its name and wait for an answer first.
+        let plain = address.redis_settings().clone().set_skip_set_lib_name();
+        let client = Client::open(address.set_redis_settings(plain)).expect("a client");
         let inside = Arc::new(Inside {
             client,
             authorization: format!("Bearer {token}"),
@@ -164,7 +170,7 @@ impl Inside {
     }
 
     fn connect(&self) -> Result<Connection, RedisError> {
-        let limit = Duration::from_secs(1);
+        let limit = Duration::from_secs(5);
         let connection = self.client.get_connection_with_timeout(limit)?;
         connection.set_read_timeout(Some(limit))?;
         Ok(connection)
