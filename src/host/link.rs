@@ -12,6 +12,9 @@ use super::{
 use crate::redis::gate::{Attempt, Connection};
 use std::{cell::RefCell, rc::Rc};
 
+/// Most bytes of replies that are read at a time.
+const PIECE: usize = 64 * 1024;
+
 /// The longest head an opener sends is far below this.
 const LONGEST_HEAD: usize = 8 * 1024;
 
@@ -52,22 +55,27 @@ impl Link {
 
     /// What came from Redis.
     pub fn on_upstream_data(&self, size: usize) {
-        let bytes = calls::buffer(BufferType::UpstreamData, 0, size).unwrap_or_default();
-        // Nothing goes on to the opener: its call is never answered.
-        let drained = calls::drain_buffer(BufferType::UpstreamData, size);
-        let Some(shared) = self.shared() else {
-            return;
-        };
-        let connection = Connection(self.id);
-        let keep = shared
-            .worker
-            .borrow_mut()
-            .received(connection, &bytes, clock::now());
-        if drained.is_err() || !keep {
-            shared.worker.borrow_mut().closed(connection, clock::now());
-            self.close();
+        let mut left = size;
+        // A VM's memory never shrinks, so however much came, it is read in pieces. Nothing goes on to
+        // the opener: its call is never answered.
+        while left > 0
+            && let Some(shared) = self.shared()
+        {
+            let bytes = calls::buffer(BufferType::UpstreamData, 0, left.min(PIECE));
+            let bytes = bytes.unwrap_or_default();
+            let drained = calls::drain_buffer(BufferType::UpstreamData, bytes.len());
+            left = left.saturating_sub(bytes.len());
+            let (connection, now) = (Connection(self.id), clock::now());
+            let read = drained.is_ok() && !bytes.is_empty();
+            if !read || !shared.worker.borrow_mut().received(connection, &bytes, now) {
+                shared.worker.borrow_mut().closed(connection, now);
+                self.close();
+            }
+            let _ = shared.carry_out(Place::Link(self.id));
         }
-        let _ = shared.carry_out(Place::Link(self.id));
+        if left > 0 {
+            let _ = calls::drain_buffer(BufferType::UpstreamData, left);
+        }
     }
 
     /// The connection is gone.

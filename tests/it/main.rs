@@ -4,8 +4,8 @@
     reason = "only the module must not read a clock; a test measures how long things take"
 )]
 
-mod chaos;
 mod algorithm_docs;
+mod chaos;
 mod chaos_errors;
 mod docs;
 mod e2e_clients;
