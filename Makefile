@@ -45,6 +45,10 @@ modules: build ## the filter, and the two builds of it that only tests and the b
 bench: modules ## what the filter costs, in requests per second and latency; takes some minutes
 	cargo run --profile native --quiet --locked --package bench
 
+.PHONY: bench-script
+bench-script: ## decisions a second of one Redis core, per algorithm, beside INCR; bytes a key
+	cargo run --profile native --quiet --locked --package bench -- script
+
 .PHONY: chaos
 chaos: modules ## everything that the filter needs breaks, one thing after another; half an hour. CHAOS='--short --only killed'
 	cargo run --profile native --quiet --locked --package chaos -- $(CHAOS)
