@@ -59,6 +59,7 @@ impl Http {
         let Some(shared) = self.shared.clone() else {
             return Action::Continue;
         };
+        shared.used();
         let loaded = shared.loaded();
         let debug = debugs(&loaded.policy);
         match rules::select(&loaded.policy, &RequestFacts) {

@@ -94,6 +94,9 @@ pub struct Shared {
     pub(super) failing: Cell<bool>,
     /// What the gauge of local keys was last moved to.
     local_keys: Cell<i64>,
+    /// Whether a request came. Envoy starts plugins that never get one, on its main thread and to try
+    /// a configuration, and not all of them end in an orderly way: they are no workers to count.
+    in_use: Cell<bool>,
 }
 
 /// The plugin of this VM in which there is such a thing, and the thing.
@@ -117,7 +120,9 @@ impl Drop for Shared {
         }
         loaded.count(Stat::LocalKeys, self.local_keys.get().saturating_neg());
         loaded.flush();
-        loaded.in_force(false);
+        if self.in_use.get() {
+            loaded.in_force(false);
+        }
         PLUGINS.with_borrow_mut(|plugins| plugins.remove(&self.root));
     }
 }
@@ -129,7 +134,6 @@ impl Shared {
         let name = format!("aforo-{root}-{:032x}", u128::from_le_bytes(clock::random()));
         let bell = calls::register_queue(&name).ok()?;
         let own = Rc::new(Loaded::new(policy, 0));
-        own.in_force(true);
         let shared = Rc::new(Self {
             root,
             worker: RefCell::new(Worker::new(&own.policy, clock::random_u64())),
@@ -146,9 +150,17 @@ impl Shared {
             unsettled: RefCell::default(),
             failing: Cell::new(false),
             local_keys: Cell::new(0),
+            in_use: Cell::new(false),
         });
         PLUGINS.with_borrow_mut(|plugins| plugins.insert(root, Rc::downgrade(&shared)));
         Some(shared)
+    }
+
+    /// A request came.
+    pub fn used(&self) {
+        if !self.in_use.replace(true) {
+            self.loaded().in_force(true);
+        }
     }
 
     /// The policy in force.
