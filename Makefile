@@ -53,10 +53,6 @@ bench-script: ## decisions a second of one Redis core, per algorithm, beside INC
 chaos: modules ## everything that the filter needs breaks, one thing after another; half an hour. CHAOS='--short --only killed'
 	cargo run --profile native --quiet --locked --package chaos -- $(CHAOS)
 
-.PHONY: bench-script
-bench-script: ## decisions a second of one Redis core, per algorithm, beside INCR; bytes a key
-	cargo run --profile native --quiet --locked --package bench -- script
-
 .PHONY: setup
 setup: ## fetch what is missing: the Rust toolchain, crates, Envoy, Redis; then no network is needed
 	@scripts/setup
