@@ -18,6 +18,7 @@ mod e2e_shipped;
 mod e2e_vm;
 mod fence;
 mod gateway_webdis;
+mod istio;
 mod policy;
 mod reply;
 mod reply_e2e;
