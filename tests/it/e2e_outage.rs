@@ -27,8 +27,8 @@ fn ask(mesh: &Mesh, key: &str) -> Answer {
     get("/").header("x-api-key", key).to(mesh.address())
 }
 
-/// Sends requests until twenty in a row were answered in time, at most 100: this machine may be busy, but
-/// not for so long. Every one of them must be the outage answer.
+/// Sends requests until twenty in a row were answered in time: this machine may be busy, but not for
+/// so long that twenty others were late. Every one of them must be the outage answer.
 fn outage_answers_come_in_time(mesh: &Mesh, outage: &str, case: &str) {
     let mut in_time = 0;
     let mut slow = Vec::new();
@@ -47,7 +47,7 @@ fn outage_answers_come_in_time(mesh: &Mesh, outage: &str, case: &str) {
         } else {
             in_time = 0;
             slow.push(answer.took);
-            assert!(slow.len() <= 5, "{case}: too slow too often: {slow:?}");
+            assert!(slow.len() <= 20, "{case}: too slow too often: {slow:?}");
         }
     }
 }
@@ -102,10 +102,10 @@ fn redis_that_was_never_there_gives_the_outage_answer_within_the_deadline() {
     }
 }
 
-/// Waits for an answer with a verdict, for at most two seconds.
+/// Waits for an answer with a verdict, for at most five seconds.
 fn until_counted(mesh: &Mesh, case: &str) {
     until_within(
-        Duration::from_secs(2),
+        Duration::from_secs(5),
         &format!("{case}: a verdict"),
         || ask(mesh, "b").header("x-ratelimit-remaining").is_some(),
     );
@@ -208,15 +208,19 @@ fn b58_a_late_reply_never_reaches_another_request_and_each_request_is_charged_on
         let redis = Redis::start();
         let relay = Relay::to(redis.port());
         let limits = json!([per_key("sliding-log", "100/1h")]);
-        let plan = mesh(link, policy("allow", "20ms", limits)).redis_at(relay.port());
+        // Long enough that only what is held back is late, on a busy machine too.
+        let deadline = Duration::from_millis(60);
+        let plan = mesh(link, policy("allow", "60ms", limits)).redis_at(relay.port());
         let mesh = plan.start_with(redis);
+        // What waits for a link is not sent when its time is up, and so not charged.
+        until_counted(&mesh, "a link");
         let mut sent = [0; 5];
         let mut answered = 0;
         for number in 0..200 {
             // Keys with different counts, in an order that does not repeat with the delays.
             let key = number * number % 5;
             let late = number % 7 == 3 || number % 11 == 5;
-            relay.delay_replies(if late { DEADLINE * 2 } else { Duration::ZERO });
+            relay.delay_replies(if late { deadline * 2 } else { Duration::ZERO });
             let answer = ask(&mesh, &format!("key-{key}"));
             assert_eq!(answer.status, 200, "{link:?}, request {number}");
             sent[key] += 1;
