@@ -24,6 +24,9 @@ fn main() -> ExitCode {
     config.redis_port(redis.port());
     config.upstream_port(upstream.port());
     let limit = shipped_limit(&mut config);
+    // The demo shows counting. A machine that is busy building something may take its time with it.
+    config.aforo()["configuration"]["value"]["redis"]["timeout"] = "2s".into();
+    config.op_timeout("5s");
     let envoys = ["envoy-1", "envoy-2"]
         .map(|name| Envoy::start_in(Dir::kept(&dir.join(name)), &config, 2, &[]));
 
