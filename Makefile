@@ -19,7 +19,7 @@ demo: build ## two Envoys, one Redis, one exact limit, shown in a table; HOLD=1 
 
 .PHONY: test
 test: modules ## every test, the end-to-end ones included
-	cargo test --workspace --locked
+	cargo test --workspace --locked --no-fail-fast
 
 .PHONY: lint
 lint: setup ## format, clippy natively and for wasm, documentation, the module's imports, dependencies

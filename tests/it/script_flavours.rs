@@ -9,18 +9,17 @@ use aforo::{
 
 use crate::{
     script::{claim, limit, member},
-    script_redis::Redis,
+    script_redis::{Redis, usual},
 };
 
 /// `AFORO_SERVERS` names more servers than the one that every test uses, separated by colons.
 fn servers() -> Vec<String> {
-    let usual = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
     let more = std::env::var("AFORO_SERVERS").unwrap_or_default();
     let more = more
         .split(':')
         .filter(|name| !name.is_empty())
         .map(str::to_owned);
-    std::iter::once(usual).chain(more).collect()
+    std::iter::once(usual()).chain(more).collect()
 }
 
 #[test]

@@ -14,6 +14,13 @@ use std::{
 
 use aforo::redis::resp::Value;
 
+/// The server that every test uses: what `REDIS_SERVER` names, else what there is.
+pub fn usual() -> String {
+    support::binary("REDIS_SERVER", "redis-server")
+        .display()
+        .to_string()
+}
+
 /// A server and a client of it.
 pub struct Redis {
     client: Client,
@@ -28,8 +35,7 @@ impl Redis {
 
     /// The same with more options.
     pub fn start_with(options: &[&str]) -> Self {
-        let binary = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        Self::start_binary(&binary, options)
+        Self::start_binary(&usual(), options)
     }
 
     /// That binary, with more options.
