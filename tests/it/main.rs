@@ -8,6 +8,7 @@ mod algorithm_docs;
 mod chaos;
 mod chaos_errors;
 mod docs;
+mod e2e_algorithms;
 mod e2e_clients;
 mod e2e_cluster;
 mod e2e_demo;
