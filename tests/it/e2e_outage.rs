@@ -210,7 +210,11 @@ fn b58_a_late_reply_never_reaches_another_request_and_each_request_is_charged_on
         let limits = json!([per_key("sliding-log", "100/1h")]);
         // Long enough that only what is held back is late, on a busy machine too.
         let deadline = Duration::from_millis(60);
-        let plan = mesh(link, policy("allow", "60ms", limits)).redis_at(relay.port());
+        let mut policy = policy("allow", "60ms", limits);
+        // Every request is to be asked for, however many before it were late.
+        policy["redis"]["breaker"] =
+            json!({ "failures": 10_000, "failure_percent": 100, "least_requests": 100_000 });
+        let plan = mesh(link, policy).redis_at(relay.port());
         let mesh = plan.start_with(redis);
         // What waits for a link is not sent when its time is up, and so not charged.
         until_counted(&mesh, "a link");
@@ -220,7 +224,12 @@ fn b58_a_late_reply_never_reaches_another_request_and_each_request_is_charged_on
             // Keys with different counts, in an order that does not repeat with the delays.
             let key = number * number % 5;
             let late = number % 7 == 3 || number % 11 == 5;
-            relay.delay_replies(if late { deadline * 2 } else { Duration::ZERO });
+            // Half a deadline late: it comes while the next request waits, which is still in time.
+            relay.delay_replies(if late {
+                deadline * 3 / 2
+            } else {
+                Duration::ZERO
+            });
             let answer = ask(&mesh, &format!("key-{key}"));
             assert_eq!(answer.status, 200, "{link:?}, request {number}");
             sent[key] += 1;
