@@ -53,7 +53,7 @@ fn two_envoys_with_four_workers_each_allow_exactly_50_of_200_requests_at_once_by
             .workers(4)
             .start();
         let addresses = mesh.addresses();
-        for round in 0..5 {
+        for round in 0..20 {
             let ask = key(&format!("round-{round}"));
             let asks: Vec<_> = (0..200)
                 .map(|number| (addresses[number % 2], ask.clone()))
