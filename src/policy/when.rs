@@ -100,12 +100,9 @@ pub fn read(
     let Some(field) = field else {
         return Some(Vec::new());
     };
-    let fields = field.some(findings)?;
-    let read: Vec<_> = fields
-        .iter()
-        .map(|field| read_one(field, reading, findings))
-        .collect();
-    read.into_iter().collect()
+    read_each(&field, findings, |field, findings| {
+        read_one(field, reading, findings)
+    })
 }
 
 /// Reads `exempt`: names of known kinds of request, or tables of conditions.
@@ -117,21 +114,16 @@ pub fn read_exempt(
     let Some(field) = field else {
         return Some(Vec::new());
     };
-    let fields = field.some(findings)?;
-    let read: Vec<_> = fields
-        .iter()
-        .map(|field| match field.node {
-            Node::Text(_) => {
-                let kind = field.choice(&KINDS, findings)?;
-                Some(When {
-                    kinds: vec![kind],
-                    ..When::default()
-                })
-            }
-            _ => read_one(field, reading, findings),
-        })
-        .collect();
-    read.into_iter().collect()
+    read_each(&field, findings, |field, findings| match field.node {
+        Node::Text(_) => {
+            let kind = field.choice(&KINDS, findings)?;
+            Some(When {
+                kinds: vec![kind],
+                ..When::default()
+            })
+        }
+        _ => read_one(field, reading, findings),
+    })
 }
 
 fn read_one(field: &Field<'_>, reading: Reading<'_>, findings: &mut Findings) -> Option<When> {
