@@ -12,6 +12,7 @@ pub mod faults;
 pub mod keys;
 pub mod load;
 pub mod meddler;
+pub mod network;
 pub mod row;
 pub mod run;
 pub mod sample;

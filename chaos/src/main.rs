@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use chaos::run::{Form, run};
 use chaos::sample::Stream;
-use chaos::scenario::{self, SCENARIOS};
+use chaos::scenario::SCENARIOS;
 use chaos::table;
 use support::config::Link;
 
@@ -26,6 +26,12 @@ fn main() -> ExitCode {
     let mut lines = String::from(table::HEAD);
     print!("{}", table::HEAD);
     for scenario in SCENARIOS.iter().filter(|s| options.wants(s.name)) {
+        if let Err(why) = (scenario.possible)() {
+            let new = table::skipped(scenario.title, &why);
+            print!("{new}");
+            lines.push_str(&new);
+            continue;
+        }
         for link in scenario.links.iter().filter(|l| options.wants_link(**l)) {
             for workers in &options.workers {
                 let report = run(scenario, *link, *workers, &Stream::OUTAGES, &options.form);
@@ -38,11 +44,6 @@ fn main() -> ExitCode {
                 }
             }
         }
-    }
-    for (title, why) in scenario::SKIPPED {
-        let new = table::skipped(title, why);
-        print!("{new}");
-        lines.push_str(&new);
     }
     if options.update {
         table::update(&options.form, &lines);

@@ -1,6 +1,6 @@
 //! A server in Redis's place: passes everything on to a real one, until it is told to answer otherwise.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub enum Way {
 /// closed by the next change of ways, or, where silence was the fault, stays silent.
 #[derive(Debug)]
 pub struct Meddler {
-    port: u16,
+    address: SocketAddr,
     way: Arc<Mutex<Way>>,
     server: JoinHandle<()>,
 }
@@ -43,21 +43,35 @@ impl Meddler {
     #[must_use]
     pub fn to(port: u16) -> Self {
         let listener = runtime().block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-        let listener = listener.expect("a port for the meddler");
-        let own = listener.local_addr().expect("an address").port();
+        Self::at(listener.expect("a port for the meddler"), port)
+    }
+
+    /// One that listens at the far end of a network, and from there leads to `port` on loopback.
+    ///
+    /// # Panics
+    /// When the listener would block.
+    #[must_use]
+    pub fn beyond(listener: std::net::TcpListener, port: u16) -> Self {
+        let _runtime = runtime().enter();
+        let listener = TcpListener::from_std(listener);
+        Self::at(listener.expect("a listener that does not block"), port)
+    }
+
+    fn at(listener: TcpListener, port: u16) -> Self {
+        let address = listener.local_addr().expect("an address");
         let way = Arc::new(Mutex::new(Way::Pass));
         let server = runtime().spawn(serve(listener, port, Arc::clone(&way)));
         Self {
-            port: own,
+            address,
             way,
             server,
         }
     }
 
-    /// Its loopback port.
+    /// Where it listens.
     #[must_use]
-    pub fn port(&self) -> u16 {
-        self.port
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Goes about it another way from now on.

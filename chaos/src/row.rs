@@ -22,6 +22,8 @@ pub struct Times {
 /// Latencies beyond the baseline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Added {
+    /// Nine of ten have less.
+    pub p90: Duration,
     /// 99 of 100 have less.
     pub p99: Duration,
     /// The most.
@@ -133,11 +135,13 @@ fn added(samples: &[&Sample], baseline: Duration, times: &Times) -> Added {
         .map(|sample| sample.took.saturating_sub(baseline))
         .collect();
     all.sort_unstable();
+    let percentile = |share: usize| {
+        let place = (all.len() * share).div_ceil(100).saturating_sub(1);
+        all.get(place).copied().unwrap_or_default()
+    };
     Added {
-        p99: all
-            .get((all.len() * 99).div_ceil(100).saturating_sub(1))
-            .copied()
-            .unwrap_or_default(),
+        p90: percentile(90),
+        p99: percentile(99),
         worst: all.last().copied().unwrap_or_default(),
     }
 }

@@ -2,7 +2,7 @@
 
 use support::config::Link;
 
-use crate::faults::{envoy, redis, stub};
+use crate::faults::{envoy, network, redis, stub};
 use crate::stage::{Preparation, Stage};
 
 /// One way in which things break.
@@ -17,6 +17,8 @@ pub struct Scenario {
     pub expect: Expect,
     /// What is to be different from the start.
     pub prepare: fn() -> Preparation,
+    /// Whether it can be tried on this machine; else, why not.
+    pub possible: fn() -> Result<(), String>,
     /// Breaks it and, when this returns, all is well again if it ever is.
     pub act: fn(&mut Stage),
 }
@@ -143,6 +145,9 @@ pub const SCENARIOS: &[Scenario] = &[
     stub("huge", "replies of 5 MiB", stub::huge),
     stub("trickle", "replies one byte every 5 ms", stub::trickle),
     stub("never", "no replies", stub::never),
+    network("lossy", "one packet in ten lost, each way", network::lossy),
+    network("slow", "packets 100 ms late, each way", network::slow),
+    network("cut", "a partition that heals", network::cut),
     scenario(
         "unlinked",
         "the link listener gone",
@@ -196,6 +201,7 @@ const fn scenario(
         links,
         expect,
         prepare: Preparation::default,
+        possible: || Ok(()),
         act,
     }
 }
@@ -207,22 +213,16 @@ const fn stub(name: &'static str, title: &'static str, act: fn(&mut Stage)) -> S
     }
 }
 
+const fn network(name: &'static str, title: &'static str, act: fn(&mut Stage)) -> Scenario {
+    Scenario {
+        prepare: network::between,
+        possible: crate::network::possible,
+        ..scenario(name, title, EITHER_LINK, Expect::Outage, act)
+    }
+}
+
 /// The scenario of this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Scenario> {
     SCENARIOS.iter().find(|scenario| scenario.name == name)
 }
-
-/// What is not tried, and why.
-pub const SKIPPED: &[(&str, &str)] = &[
-    ("packets lost, on a network of its own", NO_NETWORK),
-    ("packets 100 ms late, on a network of its own", NO_NETWORK),
-    (
-        "a partition that heals, on a network of its own",
-        NO_NETWORK,
-    ),
-];
-
-const NO_NETWORK: &str = "SKIPPED: the kernel of the machine that this suite was written on has no \
-    netem (CONFIG_NET_SCH_NETEM is not set), and there is no stand-in for it yet; a peer that is late, \
-    silent or gone is tried at the socket instead, in the rows of the stub and of the frozen Redis";

@@ -1,6 +1,7 @@
 //! What stands while a scenario runs: a Redis, an Envoy with the filter, traffic, and the ways to break
 //! each of them.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use redis::{Client, Connection, FromRedisValue, RedisResult};
@@ -13,6 +14,7 @@ use support::{Dir, Module};
 use crate::keys;
 use crate::load::Load;
 use crate::meddler::Meddler;
+use crate::network::Network;
 use crate::sample::Stream;
 
 /// What opens the debug header, by which the traffic knows who decided.
@@ -42,12 +44,24 @@ pub struct Preparation {
     pub redis: Vec<&'static str>,
     /// The password that Redis wants.
     pub password: Option<&'static str>,
-    /// Whether a [`Meddler`] stands between Envoy and Redis.
-    pub meddler: bool,
+    /// What stands between Envoy and Redis.
+    pub between: Between,
     /// More changes to Envoy's configuration.
     pub change: Option<fn(&mut Config)>,
     /// The module.
     pub module: Option<Module>,
+}
+
+/// What stands between Envoy and Redis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Between {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A [`Meddler`].
+    Meddler,
+    /// A [`Network`], and a meddler at its far end.
+    Network,
 }
 
 /// See the module.
@@ -56,6 +70,8 @@ pub struct Stage {
     pub redis: Redis,
     /// Between Envoy and Redis, when the scenario wants it.
     pub meddler: Option<Meddler>,
+    /// Between Envoy and the meddler, likewise.
+    pub network: Option<Network>,
     /// The Envoys; traffic goes to the last one.
     pub envoys: Vec<Envoy>,
     /// What they were started with.
@@ -82,9 +98,17 @@ impl Stage {
             words.extend(["--requirepass", password]);
         }
         let redis = Redis::start_in(Dir::temporary("redis"), &words);
-        let meddler = preparation.meddler.then(|| Meddler::to(redis.port()));
-        let port = meddler.as_ref().map_or(redis.port(), Meddler::port);
-        let config = config(setting, preparation, port);
+        let (meddler, network) = match preparation.between {
+            Between::Nothing => (None, None),
+            Between::Meddler => (Some(Meddler::to(redis.port())), None),
+            Between::Network => {
+                let (network, listener) = Network::new().expect("a network");
+                (Some(Meddler::beyond(listener, redis.port())), Some(network))
+            }
+        };
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, redis.port()));
+        let address = meddler.as_ref().map_or(loopback, Meddler::address);
+        let config = config(setting, preparation, address);
         let envoy = Envoy::start(&config, setting.workers);
         let streams = setting.streams.clone();
         let load = Load::start(
@@ -96,6 +120,7 @@ impl Stage {
         let mut stage = Self {
             redis,
             meddler,
+            network,
             envoys: vec![envoy],
             config,
             load,
@@ -124,6 +149,15 @@ impl Stage {
     #[must_use]
     pub fn meddler(&self) -> &Meddler {
         self.meddler.as_ref().expect("a meddler was asked for")
+    }
+
+    /// The network.
+    ///
+    /// # Panics
+    /// When the scenario did not ask for one.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        self.network.as_ref().expect("a network was asked for")
     }
 
     /// How long something is broken, about.
@@ -199,7 +233,7 @@ impl Stage {
     }
 }
 
-fn config(setting: &Setting, preparation: &Preparation, redis: u16) -> Config {
+fn config(setting: &Setting, preparation: &Preparation, redis: SocketAddr) -> Config {
     let mut config = Config::shipped(setting.link);
     let straight = setting.link == Link::Straight;
     let password = preparation.password;
@@ -212,7 +246,7 @@ fn config(setting: &Setting, preparation: &Preparation, redis: u16) -> Config {
         login(&mut config, password);
     }
     config.module(&preparation.module.unwrap_or(Module::Aforo).path());
-    config.redis_port(redis);
+    config.redis_addresses(&[redis]);
     routes(&mut config);
     if let Some(change) = preparation.change {
         change(&mut config);

@@ -24,7 +24,7 @@ pub fn lines(report: &Report) -> String {
 #[must_use]
 pub fn skipped(title: &str, why: &str) -> String {
     let rest = "| ".repeat(HEAD.matches("---").count() - 2);
-    format!("| {title} | {why} {rest}|\n")
+    format!("| {title} | SKIPPED: {why} {rest}|\n")
 }
 
 /// Puts the table into `docs/operations.md`, with the machine and the form that it was made with.

@@ -15,6 +15,10 @@ fn breaks(names: &[&str], workers: usize) {
     let mut faults = Vec::new();
     for (number, name) in names.iter().enumerate() {
         let scenario = named(name).unwrap_or_else(|| panic!("no scenario is called {name}"));
+        if let Err(why) = (scenario.possible)() {
+            support::skipped(&format!("{name}: {why}"));
+            continue;
+        }
         let link = match (scenario.links, number % 2) {
             ([Link::RedisProxy], _) | (_, 0) => Link::RedisProxy,
             _ => Link::Straight,
@@ -67,6 +71,11 @@ fn b26_b40_no_name_no_listener_no_cluster_under_load() {
 #[test]
 fn b02_replies_that_are_none_under_load() {
     breaks(&["garbage", "half", "huge", "trickle", "never"], 1);
+}
+
+#[test]
+fn b26_a_network_that_loses_delays_or_delivers_nothing_under_load() {
+    breaks(&["lossy", "slow", "cut"], 4);
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::meddler::Way;
-use crate::stage::{Preparation, Stage};
+use crate::stage::{Between, Preparation, Stage};
 
 /// Something stands between Envoy and Redis.
 pub fn between() -> Preparation {
     Preparation {
-        meddler: true,
+        between: Between::Meddler,
         ..Preparation::default()
     }
 }

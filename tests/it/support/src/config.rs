@@ -1,5 +1,6 @@
 //! Envoy's configuration for a test: the file this repository ships, with a test's ports and policy in it.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -157,12 +158,18 @@ impl Config {
 
     /// Where the nodes of a Redis Cluster are, or at least some of them.
     pub fn redis_ports(&mut self, ports: &[u16]) {
-        let endpoint = |port: &u16| {
+        let address = |port: &u16| SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+        self.redis_addresses(&ports.iter().map(address).collect::<Vec<_>>());
+    }
+
+    /// The same, where they are not on loopback.
+    pub fn redis_addresses(&mut self, addresses: &[SocketAddr]) {
+        let endpoint = |address: &SocketAddr| {
             json!({ "endpoint": { "address": { "socket_address": {
-                "address": "127.0.0.1", "port_value": port,
+                "address": address.ip().to_string(), "port_value": address.port(),
             } } } })
         };
-        let endpoints = ports.iter().map(endpoint).collect();
+        let endpoints = addresses.iter().map(endpoint).collect();
         let cluster = self.way_out();
         let places = &mut self.cluster(cluster)["load_assignment"]["endpoints"][0];
         places["lb_endpoints"] = endpoints;

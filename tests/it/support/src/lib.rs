@@ -3,7 +3,7 @@
 //!
 //! Everything here blocks, so that a test reads from top to bottom; what must happen at once happens on
 //! one runtime behind [`client`]. A wait has a name and a deadline, and a part that cannot start panics
-//! with what to do about it: a test never passes by skipping.
+//! with what to do about it: a test never passes by skipping in silence.
 
 pub mod client;
 pub mod cluster;
@@ -53,6 +53,14 @@ pub fn until_within(deadline: Duration, what: &str, mut holds: impl FnMut() -> b
         );
         std::thread::sleep(Duration::from_millis(3));
     }
+}
+
+/// Says that a test could not be made here, and why, where a test's captured output would hide it.
+pub fn skipped(why: &str) {
+    use std::io::Write as _;
+    let test = std::thread::current();
+    let name = test.name().unwrap_or("a test");
+    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
 }
 
 /// Waits for Ctrl-C, which then does not end this process.
