@@ -49,7 +49,11 @@ pub fn deny(policy: &Policy, circumstances: Circumstances) -> Conclusion {
 #[must_use]
 pub fn reason(policy: &Policy, outcome: &Outcome, took: Micros) -> String {
     let why = match outcome {
-        Outcome::Verdict(verdict) | Outcome::Local(_, verdict) => Why::Verdict(verdict),
+        Outcome::Verdict(verdict) => Why::Verdict(verdict),
+        Outcome::Local(silence, verdict) => Why::Local {
+            verdict,
+            cause: silence.label(),
+        },
         Outcome::Outage(silence, leave) => Why::Outage {
             cause: silence.label(),
             refused: *leave == Leave::Refuse,

@@ -4,7 +4,7 @@
 use super::{
     calls::{self, BufferType, LogLevel, Refused},
     clock,
-    shared::{Place, Shared, find},
+    shared::{Place, Shared, Told, find},
 };
 use crate::{
     redis::{gate::Attempt, gateway::MAX_BODY_BYTES},
@@ -94,11 +94,11 @@ impl Shared {
             let timeout = Duration::from_micros(timeout.0);
             match calls::call(cluster, &request.headers, &request.body, timeout) {
                 Ok(token) => {
-                    self.failing.set(false);
+                    self.told.set(Told::Nothing);
                     self.calls.borrow_mut().insert(token, number);
                 }
                 Err(why) => {
-                    self.complain(why);
+                    self.no_cluster(why);
                     self.worker.borrow_mut().call_failed(number, clock::now());
                 }
             }
@@ -111,15 +111,15 @@ impl Shared {
         match calls::open_call(&self.own.policy.redis.cluster, &path) {
             Ok(token) => self.opening.set(Some((token, attempt))),
             Err(why) => {
-                self.complain(why);
+                self.no_cluster(why);
                 self.worker.borrow_mut().open_failed(attempt, clock::now());
             }
         }
     }
 
     /// Says once, until things change, that there is no way to Redis.
-    fn complain(&self, why: Refused) {
-        if self.failing.replace(true) {
+    fn no_cluster(&self, why: Refused) {
+        if self.told.replace(Told::Fault) == Told::Fault {
             return;
         }
         let cluster = &self.own.policy.redis.cluster;

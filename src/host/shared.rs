@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     decide::{self, Conclusion},
+    outage::Silence,
     policy::Policy,
     redis::{gate::Attempt, link::Asked},
     reply::{DEBUG_HEADER, Refusal, RequestKind},
@@ -67,6 +68,17 @@ pub enum Place {
     Root(u32),
 }
 
+/// What the log says already of a link that does not open. More is said only when there is more to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// That it does not.
+    Failure,
+    /// That it will not until somebody mends something.
+    Fault,
+}
+
 /// One plugin on one worker.
 pub struct Shared {
     pub(super) root: u32,
@@ -90,10 +102,11 @@ pub struct Shared {
     rung: Cell<bool>,
     ticking: Cell<bool>,
     unsettled: RefCell<Vec<Settled<Request>>>,
-    /// Whether it was said already that the link does not open.
-    pub(super) failing: Cell<bool>,
-    /// What the gauge of local keys was last moved to.
+    /// What was said already of a link that does not open.
+    pub(super) told: Cell<Told>,
+    /// What the gauges of local keys and of commands in flight were last moved to.
     local_keys: Cell<i64>,
+    in_flight: Cell<i64>,
     /// Whether a request came. Envoy starts plugins that never get one, on its main thread and to try
     /// a configuration, and not all of them end in an orderly way: they are no workers to count.
     in_use: Cell<bool>,
@@ -118,7 +131,8 @@ impl Drop for Shared {
         if self.worker.get_mut().shadow() {
             loaded.count(Stat::ShadowSwitch, -1);
         }
-        loaded.count(Stat::LocalKeys, self.local_keys.get().saturating_neg());
+        move_gauge(&loaded, Stat::LocalKeys, &self.local_keys, 0);
+        move_gauge(&loaded, Stat::InFlight, &self.in_flight, 0);
         loaded.flush();
         if self.in_use.get() {
             loaded.in_force(false);
@@ -148,8 +162,9 @@ impl Shared {
             rung: Cell::new(false),
             ticking: Cell::new(false),
             unsettled: RefCell::default(),
-            failing: Cell::new(false),
+            told: Cell::new(Told::Nothing),
             local_keys: Cell::new(0),
+            in_flight: Cell::new(0),
             in_use: Cell::new(false),
         });
         PLUGINS.with_borrow_mut(|plugins| plugins.insert(root, Rc::downgrade(&shared)));
@@ -221,9 +236,9 @@ impl Shared {
         let mut worker = self.worker.borrow_mut();
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         loaded.count(Stat::LateReplies, count(worker.take_late()));
-        let keys = i64::try_from(worker.local_keys()).unwrap_or(i64::MAX);
-        let before = self.local_keys.replace(keys);
-        loaded.count(Stat::LocalKeys, keys.saturating_sub(before));
+        let (keys, (owed, _)) = (worker.local_keys(), worker.depth());
+        move_gauge(&loaded, Stat::LocalKeys, &self.local_keys, keys);
+        move_gauge(&loaded, Stat::InFlight, &self.in_flight, owed);
         loaded.flush();
     }
 
@@ -402,7 +417,7 @@ impl Shared {
             let loaded = self.loaded();
             match event {
                 Event::LinkUp => {
-                    self.failing.set(false);
+                    self.told.set(Told::Nothing);
                     loaded.count(Stat::Link(LinkEvent::Up), 1);
                     loaded.count(Stat::LinksUp, 1);
                     calls::log(LogLevel::Info, "aforo: the link to Redis is up");
@@ -410,26 +425,18 @@ impl Shared {
                 Event::LinkLost(why) => {
                     loaded.count(Stat::Link(LinkEvent::Lost), 1);
                     loaded.count(Stat::LinksUp, -1);
-                    let hint = why
-                        .configuration_fault()
-                        .unwrap_or("trying again by itself");
-                    let text = format!("aforo: the link to Redis is lost: {}: {hint}", why.label());
+                    let text = format!("aforo: the link to Redis is lost: {}", explained(why));
                     calls::log(LogLevel::Warn, &text);
                 }
-                Event::LinkFailed => {
+                Event::LinkFailed(why) => {
                     loaded.count(Stat::Link(LinkEvent::Failed), 1);
-                    if !self.failing.replace(true) {
-                        calls::log(LogLevel::Warn, "aforo: the link to Redis does not open");
-                    }
+                    self.complain(why);
                 }
                 Event::ScriptSent => loaded.count(Stat::ScriptLoads, 1),
                 Event::BreakerOpened(why) => {
                     loaded.count(Stat::Breaker(BreakerEvent::Opened), 1);
                     loaded.count(Stat::BreakersOpen, 1);
-                    let hint = why
-                        .configuration_fault()
-                        .unwrap_or("trying again by itself");
-                    let text = format!("aforo: Redis does not answer ({}): {hint}", why.label());
+                    let text = format!("aforo: Redis does not answer: {}", explained(why));
                     calls::log(LogLevel::Warn, &text);
                 }
                 Event::BreakerProbes => loaded.count(Stat::Breaker(BreakerEvent::Probed), 1),
@@ -449,6 +456,21 @@ impl Shared {
                 Event::Policy(number, text) => self.take_policy(number, &text),
                 Event::OwnPolicy => self.put_in_force(Rc::clone(&self.own), 0),
             }
+        }
+    }
+
+    /// Says why there is no link: once, and once more when it turns out to be a fault that only a
+    /// person can mend.
+    fn complain(&self, why: Silence) {
+        let fault = if why.configuration_fault().is_some() {
+            Told::Fault
+        } else {
+            Told::Failure
+        };
+        if self.told.get() < fault {
+            self.told.set(fault);
+            let text = format!("aforo: the link to Redis does not open: {}", explained(why));
+            calls::log(LogLevel::Warn, &text);
         }
     }
 
@@ -481,6 +503,22 @@ impl Shared {
         };
         calls::log(LogLevel::Info, &text);
     }
+}
+
+/// Moves a gauge that all workers share from what this one last said to what it says now.
+fn move_gauge(loaded: &Loaded, stat: Stat, last: &Cell<i64>, now: usize) {
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    loaded.count(stat, now.saturating_sub(last.replace(now)));
+}
+
+/// The reason, and what to do about it.
+fn explained(why: Silence) -> String {
+    let hint = why.configuration_fault();
+    format!(
+        "{}: {}",
+        why.label(),
+        hint.unwrap_or("trying again by itself")
+    )
 }
 
 impl Place {

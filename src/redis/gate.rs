@@ -234,6 +234,12 @@ impl Gate {
         matches!(self.state, State::Up { connection: c, .. } if c == connection)
     }
 
+    /// Whether the connection that counts has brought a good reply.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        matches!(self.state, State::Up { proven: true, .. })
+    }
+
     /// Failures in a row, since the last proven connection.
     #[must_use]
     pub fn failures(&self) -> u32 {

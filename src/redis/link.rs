@@ -328,6 +328,12 @@ impl<T> Link<T> {
         self.gate.current()
     }
 
+    /// Whether the connection that counts has brought a good reply.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.gate.is_proven()
+    }
+
     /// Questions on their way, abandoned ones included.
     #[must_use]
     pub fn in_flight(&self) -> usize {

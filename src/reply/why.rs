@@ -31,6 +31,13 @@ pub type KeyHash<'a> = &'a dyn Fn(&str) -> String;
 pub enum Why<'a> {
     /// Limits were asked.
     Verdict(&'a Verdict),
+    /// Redis did not answer, and this worker's own limiter was asked.
+    Local {
+        /// What it said.
+        verdict: &'a Verdict,
+        /// The label of the cause, [`crate::stats::CAUSES`].
+        cause: &'a str,
+    },
     /// Redis did not answer.
     Outage {
         /// The label of the cause, [`crate::stats::CAUSES`].
@@ -52,7 +59,10 @@ impl Why<'_> {
     pub fn line(&self, names: Names<'_>, hash: KeyHash<'_>, took: Micros) -> String {
         let mut line = String::with_capacity(160);
         match self {
-            Self::Verdict(verdict) => tell(&mut line, verdict, names, hash, took),
+            Self::Verdict(verdict) => tell(&mut line, verdict, None, names, hash, took),
+            Self::Local { verdict, cause } => {
+                tell(&mut line, verdict, Some(cause), names, hash, took);
+            }
             Self::Outage { cause, refused } => {
                 pair(
                     &mut line,
@@ -73,7 +83,14 @@ impl Why<'_> {
     }
 }
 
-fn tell(line: &mut String, verdict: &Verdict, names: Names<'_>, hash: KeyHash<'_>, took: Micros) {
+fn tell(
+    line: &mut String,
+    verdict: &Verdict,
+    cause: Option<&str>,
+    names: Names<'_>,
+    hash: KeyHash<'_>,
+    took: Micros,
+) {
     pair(
         line,
         "verdict",
@@ -99,6 +116,9 @@ fn tell(line: &mut String, verdict: &Verdict, names: Names<'_>, hash: KeyHash<'_
         Source::Local => "local",
     };
     pair(line, "from", from);
+    if let Some(cause) = cause {
+        pair(line, "cause", cause);
+    }
     number(line, "us", took.0);
     let shadow = |judged: &&Judged| !judged.claim.enforced && !judged.reading.admitted;
     let mut would_refuse = String::new();

@@ -49,6 +49,8 @@ pub enum Stat {
     BreakersOpen,
     /// Requests waiting.
     Pending,
+    /// Commands whose reply is owed.
+    InFlight,
     /// Keys remembered.
     LocalKeys,
     /// Workers whose limits the switch has put into shadow mode.
@@ -133,6 +135,7 @@ impl Stat {
             | Self::LinksUp
             | Self::BreakersOpen
             | Self::Pending
+            | Self::InFlight
             | Self::LocalKeys
             | Self::ShadowSwitch => {}
         }
@@ -163,6 +166,7 @@ impl Stat {
             Self::LinksUp => "aforo_links_up",
             Self::BreakersOpen => "aforo_breakers_open",
             Self::Pending => "aforo_pending",
+            Self::InFlight => "aforo_in_flight",
             Self::LocalKeys => "aforo_local_keys",
             Self::ShadowSwitch => "aforo_shadow_switch",
             Self::Limit(..) => "aforo_decisions_total",
@@ -210,13 +214,14 @@ const fn is_plain(c: char) -> bool {
 }
 
 /// The stats without labels, in order.
-const SINGLE: [Stat; 8] = [
+const SINGLE: [Stat; 9] = [
     Stat::RedisMicroseconds,
     Stat::ScriptLoads,
     Stat::LateReplies,
     Stat::LinksUp,
     Stat::BreakersOpen,
     Stat::Pending,
+    Stat::InFlight,
     Stat::LocalKeys,
     Stat::ShadowSwitch,
 ];

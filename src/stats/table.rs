@@ -211,7 +211,7 @@ pub const METRICS: &[Metric] = &[
         name: "aforo_link_events_total",
         kind: Kind::Counter,
         labels: &[("event", LinkEvent::WORDS)],
-        help: "Connections to Redis opened, lost, and attempts that failed",
+        help: "Connections to Redis by their first good reply, the loss of those, and attempts without one",
     },
     Metric {
         name: "aforo_breaker_events_total",
@@ -229,7 +229,7 @@ pub const METRICS: &[Metric] = &[
         name: "aforo_links_up",
         kind: Kind::Gauge,
         labels: &[],
-        help: "Workers whose connection to Redis is up",
+        help: "Workers whose connection to Redis is up and has brought a good reply",
     },
     Metric {
         name: "aforo_breakers_open",
@@ -242,6 +242,12 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         labels: &[],
         help: "Requests that wait for a verdict now",
+    },
+    Metric {
+        name: "aforo_in_flight",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Commands whose reply Redis owes, those that nobody waits for any more included",
     },
     Metric {
         name: "aforo_local_keys",

@@ -39,12 +39,13 @@ pub struct Outgoing {
 /// Something an operator may want to know of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A connection is there.
+    /// A connection has brought its first good reply.
     LinkUp,
-    /// The connection is gone, or was given up for this reason.
+    /// That connection is gone, or was given up for this reason.
     LinkLost(Silence),
-    /// No connection could be opened, or no call be made.
-    LinkFailed,
+    /// No connection could be opened, or it ended for this reason before a good reply came, or no
+    /// call could be made.
+    LinkFailed(Silence),
     /// Redis did not know the script and was sent it whole.
     ScriptSent,
     /// The breaker opened, lastly for this reason.

@@ -213,7 +213,33 @@ fn an_opening_that_never_reports_ends_and_what_waited_ended_before() {
     assert!(stage.worker.busy(), "the attempt still has a deadline");
     stage.worker.tick(ms(100));
     assert!(!stage.worker.busy());
-    assert_eq!(stage.worker.events(), [Event::LinkFailed]);
+    assert_eq!(
+        stage.worker.events(),
+        [Event::LinkFailed(Silence::TimedOut)]
+    );
+}
+
+#[test]
+fn a_link_is_up_with_its_first_good_reply_and_one_that_never_had_any_was_never_there() {
+    let mut stage = Stage::new(r#""password": "guess","#);
+    stage.begin(1, vec![log_claim("p:{x}:a")], ms(0));
+    stage.open(ms(0));
+    let wrong = b"-WRONGPASS invalid username-password pair\r\n";
+    assert!(!stage.worker.received(LINK, wrong, ms(1)));
+    let refused = Silence::Refused(ErrorKind::WrongPass);
+    assert_eq!(stage.worker.events(), [Event::LinkFailed(refused)]);
+    stage.begin(2, vec![log_claim("p:{x}:a")], ms(600));
+    stage.open(ms(600));
+    stage.reply(b"+OK\r\n", ms(601));
+    assert_eq!(stage.worker.events(), [], "it may still refuse everything");
+    stage.reply(ADMITTED, ms(602));
+    assert_eq!(stage.worker.events(), [Event::LinkUp]);
+    stage.worker.closed(LINK, ms(603));
+    assert_eq!(stage.worker.events(), [Event::LinkLost(Silence::Lost)]);
+    stage.begin(3, vec![log_claim("p:{x}:a")], ms(604));
+    stage.open(ms(604));
+    stage.worker.closed(LINK, ms(605));
+    assert_eq!(stage.worker.events(), [Event::LinkFailed(Silence::Lost)]);
 }
 
 #[test]

@@ -32,6 +32,8 @@ const CALL_PATIENCE: Micros = Micros::from_secs(1);
 /// See the module. `T` says what a command is for.
 pub struct Transport<T> {
     way: Way<T>,
+    /// The connection that was reported as up.
+    up: Option<Connection>,
     orders: Orders,
     ended: Vec<Settled<T>>,
     events: Vec<Event>,
@@ -47,6 +49,7 @@ impl<T> Transport<T> {
     pub fn new(redis: &Redis, seed: u64) -> Self {
         Self {
             way: Way::new(redis, seed),
+            up: None,
             orders: Orders::default(),
             ended: Vec::new(),
             events: Vec::new(),
@@ -135,7 +138,7 @@ impl<T> Transport<T> {
         let failures = link.failures();
         link.failed(attempt, now, &mut self.ended);
         if link.failures() > failures {
-            self.events.push(Event::LinkFailed);
+            self.events.push(Event::LinkFailed(Silence::Unreachable));
         }
     }
 
@@ -147,11 +150,7 @@ impl<T> Transport<T> {
         let mut out = Vec::new();
         let flow = link.opened(attempt, connection, now, &mut out, &mut self.ended);
         self.write(connection, &out);
-        let accepted = flow == Flow::Keep;
-        if accepted {
-            self.events.push(Event::LinkUp);
-        }
-        accepted
+        flow == Flow::Keep
     }
 
     /// See [`super::Worker::received`].
@@ -161,6 +160,10 @@ impl<T> Transport<T> {
         };
         let mut out = Vec::new();
         let flow = link.received(connection, bytes, now, &mut out, &mut self.ended);
+        if link.is_proven() && self.up != Some(connection) {
+            self.up = Some(connection);
+            self.events.push(Event::LinkUp);
+        }
         self.write(connection, &out);
         if let Flow::Close(why) = flow {
             self.lost(connection, why);
@@ -191,7 +194,7 @@ impl<T> Transport<T> {
     pub fn call_failed(&mut self, number: Asked) {
         if let Way::Calls(calls) = &mut self.way {
             self.ended.extend(calls.failed(number));
-            self.events.push(Event::LinkFailed);
+            self.events.push(Event::LinkFailed(Silence::Unreachable));
         }
     }
 
@@ -204,7 +207,7 @@ impl<T> Transport<T> {
                     self.lost(connection, why);
                     self.orders.close = Some(connection);
                 } else if link.failures() > failures {
-                    self.events.push(Event::LinkFailed);
+                    self.events.push(Event::LinkFailed(Silence::TimedOut));
                 }
             }
             Way::Calls(calls) => calls.expire(now, &mut self.ended),
@@ -261,7 +264,12 @@ impl<T> Transport<T> {
     }
 
     fn lost(&mut self, connection: Connection, why: Silence) {
-        self.events.push(Event::LinkLost(why));
+        // One that never said anything good was never there: a server that does not let us in closes
+        // each attempt like that, and only the first of them is news.
+        self.events.push(match self.up.take() {
+            Some(up) if up == connection => Event::LinkLost(why),
+            _ => Event::LinkFailed(why),
+        });
         let write = &mut self.orders.write;
         if write.as_ref().is_some_and(|(to, _)| *to == connection) {
             *write = None;

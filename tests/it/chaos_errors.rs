@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use support::client::get;
 use support::config::Link;
 use support::mesh::{Mesh, mesh, per_key, policy};
+use support::redis::Redis;
 use support::stub::{Act, Stub};
-use support::until;
+use support::{Dir, until};
 
 const ERRORS: [(&str, &str); 14] = [
     ("NOSCRIPT No matching script.", "noscript"),
@@ -82,8 +83,8 @@ fn a_fault_that_a_person_must_mend_is_one_line_that_says_what_to_look_at() {
         (0..60).for_each(|_| assert_eq!(ask(&mesh), 503, "{error}"));
         // An error that makes a new link is told with the link that it ended.
         let line = match cause {
-            "noauth" => format!("the link to Redis is lost: {cause}"),
-            _ => format!("Redis does not answer ({cause})"),
+            "noauth" => format!("the link to Redis does not open: {cause}"),
+            _ => format!("Redis does not answer: {cause}"),
         };
         until(&format!("the log to say {line}"), || {
             mesh.envoy().log_lines_with(&line) > 0
@@ -96,4 +97,65 @@ fn a_fault_that_a_person_must_mend_is_one_line_that_says_what_to_look_at() {
             "one line a change, not one a request: {lines:?}"
         );
     }
+}
+
+/// The filter's lines of Envoy's log.
+fn own_lines(mesh: &Mesh) -> Vec<String> {
+    let log = mesh.envoy().log();
+    let own = log.lines().filter(|line| line.contains("aforo: "));
+    own.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_wrong_password_is_told_once_however_often_it_is_tried() {
+    let redis = Redis::start_in(Dir::temporary("redis"), &["--requirepass", "right"]);
+    let mut policy = denying();
+    policy["redis"]["password"] = json!("wrong");
+    let mesh = mesh(Link::Straight, policy).redis_at(redis.port()).start();
+    until("five attempts to fail", || {
+        assert_eq!(ask(&mesh), 503);
+        mesh.envoy()
+            .stat("wasmcustom.aforo_link_events_total.event.failed")
+            >= 5
+    });
+    let lines = own_lines(&mesh);
+    assert!(
+        lines
+            .iter()
+            .all(|line| !line.contains("wrong:") && !line.contains("right")),
+        "no password: {lines:?}"
+    );
+    let of_links: Vec<_> = lines.iter().filter(|line| line.contains("link")).collect();
+    assert_eq!(of_links.len(), 1, "{lines:?}");
+    assert!(
+        of_links[0].contains("does not open: wrongpass: ")
+            && of_links[0].contains("refused the user, the password"),
+        "{lines:?}"
+    );
+    redis.call::<()>(&["CONFIG", "SET", "requirepass", "wrong"]);
+    until("Redis to be asked again", || ask(&mesh) == 200);
+    let up = mesh.envoy().log_lines_with("the link to Redis is up");
+    assert_eq!(up, 1);
+}
+
+#[test]
+fn b40_a_cluster_that_envoy_does_not_know_is_one_line_with_its_name() {
+    let mut policy = denying();
+    policy["redis"]["cluster"] = json!("nowhere");
+    let mesh = mesh(Link::RedisProxy, policy).start();
+    until("five attempts to fail", || {
+        assert_eq!(ask(&mesh), 503);
+        mesh.envoy()
+            .stat("wasmcustom.aforo_link_events_total.event.failed")
+            >= 5
+    });
+    let lines = own_lines(&mesh);
+    let told = "no link to Redis: the cluster \"nowhere\" is not known to this Envoy";
+    assert_eq!(
+        lines.iter().filter(|line| line.contains(told)).count(),
+        1,
+        "{lines:?}"
+    );
+    let of_links = lines.iter().filter(|line| line.contains("link"));
+    assert_eq!(of_links.count(), 1, "{lines:?}");
 }

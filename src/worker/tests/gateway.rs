@@ -95,7 +95,10 @@ fn b40_a_call_that_cannot_be_made_is_an_outage_at_once() {
     let (number, _) = call(&mut stage);
     stage.worker.call_failed(number, ms(0));
     assert_eq!(stage.outages(), [(1, Silence::Unreachable, Leave::Refuse)]);
-    assert_eq!(stage.worker.events(), [Event::LinkFailed]);
+    assert_eq!(
+        stage.worker.events(),
+        [Event::LinkFailed(Silence::Unreachable)]
+    );
 }
 
 #[test]

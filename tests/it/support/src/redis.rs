@@ -83,11 +83,9 @@ impl Redis {
             std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok()
         });
         self.process = Some(process);
-        if !self.settings.iter().any(|word| word == "--requirepass") {
-            until("Redis to answer PING", || {
-                self.try_call::<String>(&["PING"]).is_ok()
-            });
-        }
+        until("Redis to answer PING", || {
+            self.try_call::<String>(&["PING"]).is_ok()
+        });
     }
 
     /// Stops answering without closing anything.
@@ -105,7 +103,7 @@ impl Redis {
         self.call::<()>(&["FLUSHALL"]);
     }
 
-    /// A connection. Waits at most two seconds for it and for each answer.
+    /// A connection, with the password that it was started with. Waits at most two seconds for it and for each answer.
     ///
     /// # Panics
     /// When there is none to be had.
@@ -180,7 +178,10 @@ impl Redis {
 
     fn connect(&self) -> RedisResult<Connection> {
         let limit = Duration::from_secs(2);
-        let client = Client::open(format!("redis://127.0.0.1:{}", self.port))?;
+        let words = self.settings.iter();
+        let password = words.skip_while(|word| *word != "--requirepass").nth(1);
+        let login = password.map_or_else(String::new, |password| format!(":{password}@"));
+        let client = Client::open(format!("redis://{login}127.0.0.1:{}", self.port))?;
         let connection = client.get_connection_with_timeout(limit)?;
         connection.set_read_timeout(Some(limit))?;
         Ok(connection)
