@@ -9,6 +9,7 @@ mod chaos;
 mod chaos_errors;
 mod docs;
 mod e2e_algorithms;
+mod e2e_bounds;
 mod e2e_clients;
 mod e2e_cluster;
 mod e2e_demo;
