@@ -73,6 +73,7 @@ fn line(report: &Report, row: &Row) -> String {
         Link::Cluster => "cluster",
         Link::Webdis => "webdis",
         Link::Upstash => "upstash",
+        Link::Ecds => "ecds",
     };
     let outages = match (row.outages, row.outages_refused) {
         (all, 0) => format!("{all}"),

@@ -24,9 +24,7 @@ type ClusterMesh = Mesh<RedisCluster>;
 
 /// A mesh before a cluster of three masters, where an outage shows as 503.
 fn plan(timeout: &str, limits: Value) -> Plan {
-    let mut policy = policy("deny", timeout, limits);
-    policy["redis"]["topology"] = json!("cluster");
-    let plan = mesh(Link::Cluster, policy);
+    let plan = mesh(Link::Cluster, policy("deny", timeout, limits));
     match timeout {
         // What is not about times must not fail because this machine is slow.
         PATIENT => plan.change(|config| node_timeout(config, "1s")),

@@ -1,9 +1,10 @@
-//! Exactness through the whole path: however many Envoys, workers and requests, N means N.
+//! Exactness when Redis forgets its scripts or itself. That N means N, however many Envoys, workers and
+//! requests, is held to over each link in `e2e_links`.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::client::{Answer, at_once, count, get};
+use support::client::{Answer, get};
 use support::config::Link;
 use support::load::Load;
 use support::mesh::{Mesh, mesh, per_key, policy};
@@ -28,44 +29,6 @@ fn statuses(mesh: &Mesh, key: &str, times: usize) -> Vec<u16> {
 }
 
 #[test]
-fn two_envoys_with_four_workers_each_allow_exactly_the_limit_of_400_requests_at_once() {
-    for link in Link::ALL {
-        allow_exactly_100(link, &per_key("sliding-log", "100/1m"));
-        allow_exactly_100(link, &bucket("10/1h", 100));
-    }
-}
-
-#[test]
-fn through_a_gateway_two_envoys_allow_exactly_the_limit_of_400_requests_at_once() {
-    for link in Link::GATEWAYS {
-        allow_exactly_100(link, &per_key("sliding-log", "100/1m"));
-    }
-}
-
-/// 400 requests at once, twenty times, against a limit of 100.
-fn allow_exactly_100(link: Link, limit: &Value) {
-    let name = format!("{link:?} {limit}");
-    let mesh = mesh(link, policy("deny", PATIENT, json!([limit])))
-        .patient()
-        .envoys(2)
-        .workers(4)
-        .start();
-    let addresses = mesh.addresses();
-    for round in 0..20 {
-        let key = format!("round-{round}");
-        let one = |number: usize| (addresses[number % 2], get("/").header("x-api-key", &key));
-        let answers = at_once(&(0..400).map(one).collect::<Vec<_>>());
-        assert_eq!(count(&answers, 200), 100, "{name}, round {round}");
-        assert_eq!(count(&answers, 429), 300, "{name}, round {round}");
-        assert_eq!(
-            mesh.echo.hits_with("x-api-key", key.as_bytes()),
-            100,
-            "{name}"
-        );
-    }
-}
-
-#[test]
 fn every_key_in_redis_has_a_time_to_live() {
     let limits = json!([per_key("sliding-log", "100/1m"), {
         "name": "everyone", "key": [], "algorithm": "token-bucket", "rate": "1000/1h", "burst": 5,
@@ -86,54 +49,6 @@ fn every_key_in_redis_has_a_time_to_live() {
             "{key} lives for {left} ms"
         );
     }
-}
-
-#[test]
-fn b21_a_request_refused_by_one_limit_takes_nothing_from_the_other() {
-    let own = |algorithm: &str| json!({ "name": "own", "key": ["header:x-api-key"], "algorithm": algorithm, "rate": "1/1h" });
-    let all = |algorithm: &str| json!({ "name": "all", "key": [], "algorithm": algorithm, "rate": "10/1h" });
-    for link in Link::EVERY {
-        for limits in [
-            json!([own("sliding-log"), all("sliding-log")]),
-            json!([all("sliding-log"), own("sliding-log")]),
-            json!([own("token-bucket"), all("sliding-log")]),
-            json!([all("token-bucket"), own("token-bucket")]),
-        ] {
-            let mesh = mesh(link, policy("deny", PATIENT, limits.clone()))
-                .patient()
-                .start();
-            let alice = statuses(&mesh, "alice", 20);
-            assert_eq!(alice[0], 200, "{limits}");
-            assert_eq!(alice[1..], [429; 19], "{limits}");
-            // The shared limit lost one to alice's only success: nine others pass, and no tenth.
-            for number in 0..9 {
-                assert_eq!(ask(&mesh, &format!("bob-{number}")).status, 200, "{limits}");
-            }
-            assert_eq!(ask(&mesh, "bob-9").status, 429, "{limits}");
-            mesh.redis.flush();
-            // The other way round: what the shared limit refuses takes nothing from one's own.
-            for number in 0..10 {
-                assert_eq!(
-                    ask(&mesh, &format!("carol-{number}")).status,
-                    200,
-                    "{limits}"
-                );
-            }
-            assert_eq!(statuses(&mesh, "dave", 5), [429; 5], "{limits}");
-            assert!(
-                !has_state_of(&mesh, "dave"),
-                "{limits}: {:?}",
-                mesh.redis.keys()
-            );
-        }
-    }
-}
-
-fn has_state_of(mesh: &Mesh, key: &str) -> bool {
-    mesh.redis
-        .keys()
-        .iter()
-        .any(|stored| String::from_utf8_lossy(stored).contains(key))
 }
 
 #[test]

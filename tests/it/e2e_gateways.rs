@@ -1,6 +1,6 @@
-//! What is of HTTP gateways alone: their errors inside answers, their own failures, keys that mean
-//! something to them, and how many calls they get. What every way to Redis promises stands in the other
-//! end-to-end tests, whose tables have the gateways too.
+//! What is of HTTP gateways alone: their errors inside answers, their own failures, and how many calls
+//! they get. What every way to Redis promises stands in `e2e_links` and, where it is about outages and
+//! clients, in the other end-to-end tests.
 
 use std::time::Duration;
 
@@ -165,49 +165,6 @@ fn b05_an_error_of_redis_is_an_outage_whatever_it_is_wrapped_in() {
                 });
             }
         }
-    }
-}
-
-#[test]
-fn b54_keys_that_mean_something_to_a_gateway_are_clients_of_their_own() {
-    let values = [
-        "a/b",
-        "a/b/99999/1",
-        "a.json",
-        "a.raw",
-        "a.png",
-        ".",
-        "..",
-        "a?b",
-        "a?callback=x",
-        "a?type=text/html",
-        "a+b",
-        "a b",
-        "a%2Fb",
-        "%00",
-        "a#b",
-        ";",
-        "%0d%0a",
-        "a",
-        "\"",
-        "\\",
-        "a\\u0000",
-    ];
-    for link in Link::GATEWAYS {
-        let limits = json!([per_key("sliding-log", "2/1h")]);
-        let mesh = mesh(link, policy("deny", PATIENT, limits))
-            .patient()
-            .workers(2)
-            .start();
-        let percent = "%".repeat(8 * 1024);
-        for value in values.into_iter().chain([percent.as_str()]) {
-            assert_eq!(
-                statuses(&mesh, value, 3),
-                [200, 200, 429],
-                "{link:?}: {value:?}"
-            );
-        }
-        assert_eq!(mesh.redis.keys().len(), values.len() + 1, "{link:?}");
     }
 }
 

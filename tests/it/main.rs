@@ -15,6 +15,7 @@ mod e2e_cluster;
 mod e2e_demo;
 mod e2e_exact;
 mod e2e_gateways;
+mod e2e_links;
 mod e2e_outage;
 mod e2e_policy;
 mod e2e_shipped;

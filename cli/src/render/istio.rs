@@ -28,7 +28,9 @@ pub struct Arguments {
     /// The SHA-256 of the image or file, 64 hexadecimal digits.
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     sha256: Option<String>,
-    /// The Secret that opens the registry, in the namespace of the plugin.
+    /// The Secret that opens the registry, in the namespace of the plugin. It opens it for the plugin alone:
+    /// Istio takes no Secret for what an EnvoyFilter names, so with a link to Redis the module has to be where
+    /// proxies may fetch it without one.
     #[arg(long, value_name = "NAME")]
     pull_secret: Option<Name>,
     /// What the resources are called.
@@ -162,6 +164,12 @@ fn fits(arguments: &Arguments, plan: &Plan<'_>) -> Result<(), Failure> {
             "warning: {}: a module that changes under its name may be fetched twice and differ, and then there \
              is no link; name a tag that stays or a digest",
             arguments.module
+        );
+    }
+    if arguments.pull_secret.is_some() {
+        eprintln!(
+            "warning: --pull-secret opens the registry for the plugin and not for the link, whose module is \
+             named by an EnvoyFilter; a registry that wants it gives no link"
         );
     }
     Ok(())

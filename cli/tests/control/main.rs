@@ -4,6 +4,7 @@
     reason = "only the module must not read a clock; a test measures how long things take"
 )]
 
+mod links;
 mod rollout;
 mod store;
 

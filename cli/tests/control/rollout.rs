@@ -13,7 +13,7 @@ use support::until_within;
 use super::{limit, on, push};
 
 const SECOND: Duration = Duration::from_secs(1);
-const WORKERS: u64 = 2;
+pub const WORKERS: u64 = 2;
 
 /// Two Envoys with two workers each that start with this rate and follow what is pushed.
 fn following(rate: &str) -> Mesh {
@@ -35,12 +35,12 @@ fn load(mesh: &Mesh, ask: &Ask) -> Load {
     Load::start(&mesh.addresses(), 12, Duration::from_millis(10), ask)
 }
 
-fn gauge(envoy: &Envoy, name: &str) -> u64 {
+pub fn gauge(envoy: &Envoy, name: &str) -> u64 {
     envoy.stat(&format!("wasmcustom.{name}"))
 }
 
 /// Sends requests until every worker of every Envoy goes by this policy; how long that took.
-fn until_in_force(mesh: &Mesh, number: u64) -> Duration {
+pub fn until_in_force<R>(mesh: &Mesh<R>, number: u64) -> Duration {
     let name = format!("aforo_policy_workers.version.{number}");
     until_within(
         Duration::from_secs(20),
@@ -59,7 +59,7 @@ fn until_in_force(mesh: &Mesh, number: u64) -> Duration {
 }
 
 /// Sends requests over new connections, which come to every worker, until so many have heeded the switch.
-fn until_switched(mesh: &Mesh, workers: u64) {
+pub fn until_switched<R>(mesh: &Mesh<R>, workers: u64) {
     until_within(Duration::from_secs(10), "the gauge of the switch", || {
         for address in mesh.addresses() {
             let _ = ask("anybody").to(address);
@@ -68,6 +68,16 @@ fn until_switched(mesh: &Mesh, workers: u64) {
         gauges
             .map(|envoy| gauge(envoy, "aforo_shadow_switch"))
             .all(|count| count == workers)
+    });
+}
+
+/// Waits until eight connections in a row to each Envoy are answered like this.
+pub fn until_all_answer<R>(mesh: &Mesh<R>, key: &str, status: u16) {
+    let what = format!("{status} on every worker");
+    until_within(Duration::from_secs(10), &what, || {
+        let addresses = mesh.addresses();
+        let mut all = addresses.iter();
+        all.all(|address| (0..8).all(|_| ask(key).to(*address).status == status))
     });
 }
 
@@ -245,20 +255,13 @@ fn a_policy_that_denies_everybody_can_be_switched_off_and_rolled_back() {
     denies["limits"][0]["key"] = json!(["header:x-nobody-sends-this"]);
     push(&mesh.redis, &denies).with(0);
     until_in_force(&mesh, 1);
-    let all = |status: u16, what: &str| {
-        until_within(Duration::from_secs(10), what, || {
-            mesh.addresses()
-                .iter()
-                .all(|address| (0..8).all(|_| ask("a").to(*address).status == status))
-        })
-    };
-    all(403, "everybody denied");
+    until_all_answer(&mesh, "a", 403);
     on(&mesh.redis, &["switch", "on"]).with(0);
-    all(200, "nobody denied under the switch");
+    until_all_answer(&mesh, "a", 200);
     on(&mesh.redis, &["switch", "off"]).with(0);
-    all(403, "everybody denied again");
+    until_all_answer(&mesh, "a", 403);
     on(&mesh.redis, &["rollback"]).with(0);
-    all(200, "the policy from before");
+    until_all_answer(&mesh, "a", 200);
 }
 
 #[test]

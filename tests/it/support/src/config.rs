@@ -20,6 +20,8 @@ pub enum Link {
     Webdis,
     /// An HTTP gateway that speaks as Upstash does; the same file with another policy.
     Upstash,
+    /// As `RedisProxy`, with both Wasm filters delivered by ECDS from files.
+    Ecds,
 }
 
 impl Link {
@@ -48,7 +50,7 @@ impl Link {
     #[must_use]
     pub fn file(self) -> &'static str {
         match self {
-            Self::RedisProxy => "envoy.yaml",
+            Self::RedisProxy | Self::Ecds => "envoy.yaml",
             Self::Straight => "envoy-straight.yaml",
             Self::Cluster => "envoy-cluster.yaml",
             Self::Webdis | Self::Upstash => "deploy/gateways/envoy.yaml",
@@ -74,7 +76,10 @@ impl Link {
 
 /// An Envoy bootstrap.
 #[derive(Clone, Debug)]
-pub struct Config(Value);
+pub struct Config {
+    value: Value,
+    link: Link,
+}
 
 impl Config {
     /// The shipped file, with ports that the system gives and the built module by its full path.
@@ -98,18 +103,21 @@ impl Config {
     pub fn as_it_stands(link: Link) -> Self {
         let path = root().join(link.file());
         let text = std::fs::read_to_string(&path).expect("the shipped configuration");
-        Self(yaml(&text))
+        Self {
+            value: yaml(&text),
+            link,
+        }
     }
 
     /// The whole, as Envoy reads it.
     #[must_use]
     pub fn text(&self) -> String {
-        self.0.to_string()
+        self.value.to_string()
     }
 
     /// The whole, to look at and to change.
     pub fn value(&mut self) -> &mut Value {
-        &mut self.0
+        &mut self.value
     }
 
     /// The policy, as JSON.
@@ -225,7 +233,7 @@ impl Config {
 
     /// The listener of this name.
     pub fn listener(&mut self, name: &str) -> &mut Value {
-        named(&mut self.0["static_resources"]["listeners"], name)
+        named(&mut self.value["static_resources"]["listeners"], name)
     }
 
     /// One listener more.
@@ -233,24 +241,27 @@ impl Config {
     /// # Panics
     /// When the configuration has no list of listeners.
     pub fn add_listener(&mut self, listener: Value) {
-        let listeners = self.0["static_resources"]["listeners"].as_array_mut();
+        let listeners = self.value["static_resources"]["listeners"].as_array_mut();
         listeners.expect("listeners").push(listener);
     }
 
     /// The cluster of this name.
     pub fn cluster(&mut self, name: &str) -> &mut Value {
-        named(&mut self.0["static_resources"]["clusters"], name)
+        named(&mut self.value["static_resources"]["clusters"], name)
     }
 
     /// The listeners as a file that Envoy watches, the rest told to watch `path`.
     pub(crate) fn split_listeners(&mut self, path: &Path) -> Value {
-        let listeners = self.0["static_resources"]["listeners"].take();
-        self.0["static_resources"]
+        if self.link == Link::Ecds {
+            self.discover(&path.with_file_name("filters"));
+        }
+        let listeners = self.value["static_resources"]["listeners"].take();
+        self.value["static_resources"]
             .as_object_mut()
             .expect("static resources")
             .remove("listeners");
-        self.0["node"] = json!({ "id": "test", "cluster": "test" });
-        self.0["dynamic_resources"] = json!({
+        self.value["node"] = json!({ "id": "test", "cluster": "test" });
+        self.value["dynamic_resources"] = json!({
             "lds_config": { "path_config_source": { "path": path }, "resource_api_version": "V3" },
         });
         let typed = listeners
@@ -265,8 +276,16 @@ impl Config {
         json!({ "resources": typed.collect::<Vec<_>>() })
     }
 
+    /// Moves both Wasm filters into files of this directory, where Envoy discovers them.
+    fn discover(&mut self, dir: &Path) {
+        std::fs::create_dir_all(dir).expect("a directory for the filters");
+        discovered(dir, self.http_filter("aforo"));
+        let filters = &mut self.listener("aforo-link")["filter_chains"][0]["filters"];
+        discovered(dir, named(filters, "aforo-link"));
+    }
+
     fn has_gateway(&self) -> bool {
-        let clusters = self.0["static_resources"]["clusters"].as_array();
+        let clusters = self.value["static_resources"]["clusters"].as_array();
         clusters.is_some_and(|all| all.iter().any(|it| it["name"] == Link::Webdis.cluster()))
     }
 
@@ -286,7 +305,7 @@ impl Config {
 
     fn set(&mut self, pointer: &str, value: Value) {
         *self
-            .0
+            .value
             .pointer_mut(pointer)
             .unwrap_or_else(|| panic!("no {pointer}")) = value;
     }
@@ -299,6 +318,31 @@ impl Config {
 #[must_use]
 pub fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).expect("YAML")
+}
+
+/// Puts a filter's configuration into a file, and in its place where that is.
+fn discovered(dir: &Path, filter: &mut Value) {
+    let typed = filter["typed_config"].take();
+    let (name, kind) = (filter["name"].clone(), typed["@type"].clone());
+    let file = dir.join(format!("{}.json", name.as_str().expect("a name")));
+    *filter = json!({
+        "name": name,
+        "config_discovery": {
+            "config_source": {
+                "path_config_source": { "path": file },
+                "resource_api_version": "V3",
+            },
+            "type_urls": [kind],
+        },
+    });
+    let resource = json!({
+        "@type": "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
+        "name": name,
+        "typed_config": typed,
+    });
+    let draft = dir.join("draft");
+    std::fs::write(&draft, json!({ "resources": [resource] }).to_string()).expect("write a filter");
+    std::fs::rename(draft, file).expect("put it in place");
 }
 
 fn string_value(text: &str) -> Value {

@@ -12,6 +12,7 @@ use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::runtime;
@@ -40,6 +41,7 @@ struct Inside {
     seen: Vec<Seen>,
     status: StatusCode,
     headers: HeaderMap,
+    open: watch::Sender<bool>,
 }
 
 impl Echo {
@@ -53,6 +55,7 @@ impl Echo {
             seen: Vec::new(),
             status: StatusCode::OK,
             headers: HeaderMap::new(),
+            open: watch::Sender::new(true),
         };
         let inside = Arc::new(Mutex::new(inside));
         let listener = runtime().block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
@@ -111,6 +114,16 @@ impl Echo {
         }
     }
 
+    /// Answers nobody from now on, until [`Echo::go_on`].
+    pub fn hold(&self) {
+        self.inside().open.send_replace(false);
+    }
+
+    /// Answers again, those that wait too.
+    pub fn go_on(&self) {
+        self.inside().open.send_replace(true);
+    }
+
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().expect("the upstream did not panic")
     }
@@ -153,12 +166,18 @@ async fn answer(
         .path_and_query()
         .map_or("", |path| path.as_str())
         .to_owned();
-    let mut inside = inside.lock().expect("the upstream did not panic");
-    inside.seen.push(Seen {
-        path,
-        headers: head.headers,
-        body: body.clone(),
-    });
+    let lock = || inside.lock().expect("the upstream did not panic");
+    let mut open = {
+        let mut inside = lock();
+        inside.seen.push(Seen {
+            path,
+            headers: head.headers,
+            body: body.clone(),
+        });
+        inside.open.subscribe()
+    };
+    let _ = open.wait_for(|open| *open).await;
+    let inside = lock();
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = inside.status;
     *response.headers_mut() = inside.headers.clone();

@@ -23,7 +23,7 @@ impl Gateway {
     #[must_use]
     pub fn start(link: Link, redis: u16) -> Option<Self> {
         match link {
-            Link::RedisProxy | Link::Straight | Link::Cluster => None,
+            Link::RedisProxy | Link::Straight | Link::Cluster | Link::Ecds => None,
             Link::Webdis => Some(Self::Webdis(Webdis::start(redis, &json!([])))),
             Link::Upstash => Some(Self::Upstash(Upstash::start(redis, TOKEN))),
         }

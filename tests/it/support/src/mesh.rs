@@ -10,6 +10,7 @@ use crate::echo::Echo;
 use crate::envoy::Envoy;
 use crate::gateway::{Gateway, TOKEN};
 use crate::redis::Redis;
+use crate::store::{self, Store};
 use crate::{Module, root};
 
 /// How a mesh is to be.
@@ -67,7 +68,11 @@ pub fn per_key(algorithm: &str, rate: &str) -> Value {
 pub fn through(link: Link, mut policy: Value) -> Value {
     let redis = &mut policy["redis"];
     let (name, secret) = match link {
-        Link::RedisProxy | Link::Straight | Link::Cluster => return policy,
+        Link::RedisProxy | Link::Straight | Link::Ecds => return policy,
+        Link::Cluster => {
+            redis["topology"] = json!("cluster");
+            return policy;
+        }
         Link::Webdis => ("webdis", None),
         Link::Upstash => ("upstash", Some(("token", TOKEN))),
     };
@@ -163,6 +168,23 @@ impl Plan {
             config,
             _turn: turn,
         }
+    }
+
+    /// Starts it beside what its way leads to, one Redis or a cluster of them, once all of that answers.
+    #[must_use]
+    pub fn start_whole(mut self) -> Mesh<Store> {
+        let store = Store::start(self.link);
+        if matches!(store, Store::Cluster(_)) {
+            let limits = self.policy["limits"].as_array_mut();
+            limits.expect("limits").push(store::probe());
+        }
+        let ports = store.ports();
+        let mesh = self.start_on(store, &ports);
+        if matches!(mesh.redis, Store::Cluster(_)) {
+            store::until_every_shard_answers(&mesh.addresses());
+            mesh.redis.flush();
+        }
+        mesh
     }
 
     /// Starts it.
