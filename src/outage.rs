@@ -30,6 +30,8 @@ pub enum Silence {
     Full,
     /// What came back is no RESP, or no answer of this script.
     Garbage,
+    /// What came back answers somebody else's question: an HTTP gateway mixed them up.
+    Foreign,
     /// Redis, or what stands in front of it, answered with an error.
     Refused(ErrorKind),
     /// The breaker is open: nobody was asked.
@@ -46,6 +48,7 @@ impl Silence {
             Self::Lost => "lost",
             Self::Full => "full",
             Self::Garbage => "garbage",
+            Self::Foreign => "foreign",
             Self::Refused(kind) => kind.label(),
             Self::Skipped => "skipped",
         }
@@ -95,6 +98,7 @@ pub const fn leave(outage: Outage, why: Silence) -> Leave {
             | Silence::Lost
             | Silence::Full
             | Silence::Garbage
+            | Silence::Foreign
             | Silence::Refused(_)
             | Silence::Skipped,
         ) => Leave::Forward,

@@ -1,10 +1,6 @@
 //! `make chaos`: every scenario, behind every link, with one and four workers; the table goes to the
 //! standard output, faults to the standard error. With `--update` the table replaces the one in
 //! `docs/operations.md`; then nothing may be left out.
-//!
-//! ```text
-//! chaos [--short] [--update] [--only NAME[,NAME…]] [--workers N[,N…]] [--link redis_proxy|straight]
-//! ```
 
 use std::process::ExitCode;
 
@@ -15,10 +11,17 @@ use chaos::table;
 use support::config::Link;
 
 fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|word| word == "--help") {
+        println!("{HELP}");
+        SCENARIOS
+            .iter()
+            .for_each(|scenario| println!("  {:10} {}", scenario.name, scenario.title));
+        return ExitCode::SUCCESS;
+    }
     let options = match Options::read(std::env::args().skip(1)) {
         Ok(options) => options,
         Err(why) => {
-            eprintln!("chaos: {why}");
+            eprintln!("chaos: {why}\n{HELP}");
             return ExitCode::FAILURE;
         }
     };
@@ -55,6 +58,17 @@ fn main() -> ExitCode {
     }
 }
 
+const HELP: &str = "\
+chaos [--short] [--update] [--only NAME,NAME…] [--workers N,N…] [--link redis_proxy|straight|webdis]
+
+  --short    a few seconds a run, at a fifth of the rate
+  --update   put the table into docs/operations.md; wants all of it
+  --only     these scenarios
+  --workers  worker threads of Envoy; 1,4 unless told
+  --link     behind this link only
+
+The scenarios:";
+
 struct Options {
     form: Form,
     only: Vec<String>,
@@ -86,11 +100,12 @@ impl Options {
                     options.workers = numbers.collect::<Result<_, _>>()?;
                 }
                 "--link" => {
-                    options.link = Some(match value()?.as_str() {
-                        "redis_proxy" => Link::RedisProxy,
-                        "straight" => Link::Straight,
-                        other => return Err(format!("no link is called {other}")),
-                    });
+                    let name = value()?;
+                    let links = [Link::RedisProxy, Link::Straight, Link::Webdis];
+                    let found = links
+                        .into_iter()
+                        .find(|link| table::link_name(*link) == name);
+                    options.link = Some(found.ok_or(format!("nothing is tried behind {name}"))?);
                 }
                 _ => return Err(format!("what is {word}?")),
             }

@@ -28,10 +28,6 @@ const MANY: usize = 2_000;
 /// How soon after a fault is over the last outage answer is given.
 const BACK: Duration = Duration::from_secs(2);
 
-/// What Envoy may have grown by: a reply of 5 MiB is held by redis_proxy and by the module, for each of
-/// four workers, and neither gives memory back.
-const GROWTH_KIB: u64 = 64 * 1024;
-
 /// How long the parts of a run are, and how many requests it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
@@ -157,7 +153,7 @@ pub fn run(
                 .map(|fault| format!("{label}: {fault}")),
         );
     }
-    if after_kib.saturating_sub(before_kib) > GROWTH_KIB {
+    if after_kib.saturating_sub(before_kib) > scenario.growth_kib {
         faults.push(format!("Envoy grew from {before_kib} to {after_kib} KiB"));
     }
     if traps > 0 {

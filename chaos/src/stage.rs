@@ -8,6 +8,8 @@ use redis::{Client, Connection, FromRedisValue, RedisResult};
 use serde_json::{Value, json};
 use support::config::{Config, Link};
 use support::envoy::Envoy;
+use support::gateway::Gateway;
+use support::mesh::through;
 use support::redis::Redis;
 use support::{Dir, Module};
 
@@ -68,7 +70,9 @@ pub enum Between {
 pub struct Stage {
     /// The Redis.
     pub redis: Redis,
-    /// Between Envoy and Redis, when the scenario wants it.
+    /// The HTTP gateway, where the way to Redis leads through one.
+    pub gateway: Option<Gateway>,
+    /// Between Envoy and what it talks to, when the scenario wants it.
     pub meddler: Option<Meddler>,
     /// Between Envoy and the meddler, likewise.
     pub network: Option<Network>,
@@ -98,15 +102,17 @@ impl Stage {
             words.extend(["--requirepass", password]);
         }
         let redis = Redis::start_in(Dir::temporary("redis"), &words);
+        let gateway = Gateway::start(setting.link, redis.port());
+        let port = gateway.as_ref().map_or(redis.port(), Gateway::port);
         let (meddler, network) = match preparation.between {
             Between::Nothing => (None, None),
-            Between::Meddler => (Some(Meddler::to(redis.port())), None),
+            Between::Meddler => (Some(Meddler::to(port)), None),
             Between::Network => {
                 let (network, listener) = Network::new().expect("a network");
-                (Some(Meddler::beyond(listener, redis.port())), Some(network))
+                (Some(Meddler::beyond(listener, port)), Some(network))
             }
         };
-        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, redis.port()));
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let address = meddler.as_ref().map_or(loopback, Meddler::address);
         let config = config(setting, preparation, address);
         let envoy = Envoy::start(&config, setting.workers);
@@ -119,6 +125,7 @@ impl Stage {
         );
         let mut stage = Self {
             redis,
+            gateway,
             meddler,
             network,
             envoys: vec![envoy],
@@ -237,11 +244,8 @@ fn config(setting: &Setting, preparation: &Preparation, redis: SocketAddr) -> Co
     let mut config = Config::shipped(setting.link);
     let straight = setting.link == Link::Straight;
     let password = preparation.password;
-    config.policy(&policy(
-        setting,
-        "aforo-link",
-        password.filter(|_| straight),
-    ));
+    let policy = policy(setting, "aforo-link", password.filter(|_| straight));
+    config.policy(&through(setting.link, policy));
     if let Some(password) = password.filter(|_| !straight) {
         login(&mut config, password);
     }

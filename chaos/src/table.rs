@@ -63,18 +63,24 @@ fn words(form: &Form) -> String {
     )
 }
 
-const START: &str = "<!-- chaos: made by `make chaos`, not by hand -->";
-const END: &str = "<!-- chaos: end -->";
-
-fn line(report: &Report, row: &Row) -> String {
-    let link = match report.link {
+/// What one calls a link, in the table and on the command line.
+#[must_use]
+pub fn link_name(link: Link) -> &'static str {
+    match link {
         Link::RedisProxy => "redis_proxy",
         Link::Straight => "straight",
         Link::Cluster => "cluster",
         Link::Webdis => "webdis",
         Link::Upstash => "upstash",
         Link::Ecds => "ecds",
-    };
+    }
+}
+
+const START: &str = "<!-- chaos: made by `make chaos`, not by hand -->";
+const END: &str = "<!-- chaos: end -->";
+
+fn line(report: &Report, row: &Row) -> String {
+    let link = link_name(report.link);
     let outages = match (row.outages, row.outages_refused) {
         (all, 0) => format!("{all}"),
         (all, refused) => format!("{all} ({refused} refused)"),

@@ -11,7 +11,8 @@ use super::{
     error::ErrorKind,
     link::{Asked, Settled},
     resp::Value,
-    upstash, webdis,
+    upstash,
+    webdis::{self, Unwrapped},
 };
 use crate::{
     outage::Silence,
@@ -73,19 +74,24 @@ impl Gateway {
         }
     }
 
-    /// The call for one command, which is given as RESP. `None` when the gateway cannot carry it: it
+    /// The call for one command, which is given as RESP, under a name of letters and digits that no other
+    /// call has. `None` when the gateway cannot carry it: it
     /// is no single command, or holds what JSON cannot.
     #[must_use]
-    pub fn request(&self, command: &[u8]) -> Option<Request> {
+    pub fn request(&self, command: &[u8], name: &str) -> Option<Request> {
         let words = super::resp::words(command)?;
-        let (body, content_type) = match self.dialect {
-            Dialect::Webdis => (webdis::body(&words), "application/x-www-form-urlencoded"),
+        let (path, body, content_type) = match self.dialect {
+            Dialect::Webdis => (
+                webdis::path(name),
+                webdis::body(&words),
+                "application/x-www-form-urlencoded",
+            ),
             // To the letter: some servers of its kind take nothing else.
-            Dialect::Upstash => (upstash::body(&words)?, "application/json"),
+            Dialect::Upstash => ("/".to_owned(), upstash::body(&words)?, "application/json"),
         };
         let mut headers = vec![
             (":method", "POST".to_owned()),
-            (":path", "/".to_owned()),
+            (":path", path),
             (":authority", self.authority.clone()),
             ("content-type", content_type.to_owned()),
         ];
@@ -97,17 +103,21 @@ impl Gateway {
         Some(Request { headers, body })
     }
 
-    /// What Redis answered. `status` is `None` when there was no HTTP response.
+    /// What Redis answered the call of this name. `status` is `None` when there was no HTTP response.
     ///
     /// # Errors
     /// Why there is no reply. An error of Redis is a reply, whatever the gateway wrapped it in.
-    pub fn reply(&self, status: Option<u16>, body: &[u8]) -> Result<Value, Silence> {
+    pub fn reply(&self, status: Option<u16>, body: &[u8], name: &str) -> Result<Value, Silence> {
         let status = status.ok_or(Silence::Lost)?;
         if body.len() > MAX_BODY_BYTES {
             return Err(Silence::Garbage);
         }
         let reply = match self.dialect {
-            Dialect::Webdis => webdis::reply(status, body),
+            Dialect::Webdis => match webdis::unwrap(name, body) {
+                Unwrapped::Own(body) => webdis::reply(status, body),
+                Unwrapped::Foreign => return Err(Silence::Foreign),
+                Unwrapped::Other => None,
+            },
             Dialect::Upstash => upstash::reply(status, body),
         };
         match (reply, status) {
@@ -160,6 +170,8 @@ pub struct Calls<T> {
     under_way: HashMap<Asked, UnderWay<T>>,
     last: u64,
     late: u64,
+    /// What the names of this worker's calls begin with, and nobody else's.
+    head: String,
 }
 
 #[derive(Debug)]
@@ -169,14 +181,20 @@ struct UnderWay<T> {
     deadline: Moment,
 }
 
+/// A call is given so long to end, whoever waits for it: one that is cut off while its command runs is what
+/// makes a Webdis mix up replies, and it frees nobody.
+pub const LONGEST_CALL: Micros = Micros::from_secs(10);
+
 /// A call that nobody waits for and whose end is not told is forgotten so long after its deadline.
-const FORGOTTEN: Micros = Micros::from_secs(1);
+const FORGOTTEN: Micros = LONGEST_CALL;
 
 impl<T> Calls<T> {
-    /// No calls yet, and at most so many at once.
+    /// No calls yet, and at most so many at once. `seed` is a random number: no other worker that asks
+    /// the same gateway has it.
     #[must_use]
-    pub fn new(gateway: Gateway, most: usize) -> Self {
+    pub fn new(gateway: Gateway, most: usize, seed: u64) -> Self {
         Self {
+            head: format!("a{seed:016x}x"),
             gateway,
             most,
             under_way: HashMap::new(),
@@ -190,11 +208,11 @@ impl<T> Calls<T> {
         if self.under_way.len() >= self.most {
             return Called::Refused(ticket, Silence::Full);
         }
-        let Some(request) = self.gateway.request(command) else {
+        let asked = Asked(self.last.saturating_add(1));
+        let Some(request) = self.gateway.request(command, &self.name(asked)) else {
             return Called::Refused(ticket, Silence::Garbage);
         };
-        self.last = self.last.saturating_add(1);
-        let asked = Asked(self.last);
+        self.last = asked.0;
         let call = UnderWay {
             ticket: Some(ticket),
             deadline,
@@ -213,12 +231,13 @@ impl<T> Calls<T> {
         now: Moment,
     ) -> Option<Settled<T>> {
         let call = self.under_way.remove(&asked)?;
+        let reply = self.gateway.reply(status, body, &self.name(asked));
         let Some(ticket) = call.ticket else {
-            let came = self.gateway.reply(status, body).is_ok();
+            let came = reply.is_ok();
             self.late = self.late.saturating_add(u64::from(came));
             return None;
         };
-        let answer = self.gateway.reply(status, body).map_err(|why| {
+        let answer = reply.map_err(|why| {
             if call.deadline <= now {
                 Silence::TimedOut
             } else {
@@ -283,6 +302,10 @@ impl<T> Calls<T> {
         std::mem::take(&mut self.late)
     }
 
+    fn name(&self, Asked(number): Asked) -> String {
+        format!("{}{number:x}", self.head)
+    }
+
     /// Calls that have not ended.
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -332,15 +355,16 @@ mod tests {
     #[test]
     fn both_gateways_are_asked_by_a_post_with_credentials() {
         let webdis = Gateway::webdis("webdis", Some("user"), Some("pa:ss"));
-        let request = webdis.request(&command()).unwrap();
+        let request = webdis.request(&command(), "a1").unwrap();
         assert_eq!(
             header(&request, "authorization"),
             Some("Basic dXNlcjpwYTpzcw==")
         );
+        assert_eq!(header(&request, ":path"), Some("/?jsonp=a1"));
         assert_eq!(request.body, b"EVALSHA/ab/1/k/7.json");
 
         let upstash = Gateway::upstash("eu1.upstash.io", "s3cret");
-        let request = upstash.request(&command()).unwrap();
+        let request = upstash.request(&command(), "a1").unwrap();
         assert_eq!(header(&request, "authorization"), Some("Bearer s3cret"));
         assert_eq!(header(&request, "content-type"), Some("application/json"));
         assert_eq!(header(&request, ":authority"), Some("eu1.upstash.io"));
@@ -348,10 +372,10 @@ mod tests {
         assert!(!format!("{upstash:?}{request:?}").contains("s3cret"));
 
         let open = Gateway::webdis("webdis", None, None)
-            .request(&command())
+            .request(&command(), "a1")
             .unwrap();
         assert_eq!(header(&open, "authorization"), None);
-        assert_eq!(webdis.request(b"PING\r\n"), None);
+        assert_eq!(webdis.request(b"PING\r\n", "a1"), None);
     }
 
     #[test]
@@ -389,15 +413,42 @@ mod tests {
                 (Some(302), b"", "gateway_odd"),
                 (Some(0), b"", "gateway_odd"),
             ] {
-                let silence = gateway.reply(status, body).unwrap_err();
+                let silence = gateway.reply(status, body, "a1").unwrap_err();
                 assert_eq!(silence.label(), label, "{status:?} from {gateway:?}");
             }
         }
     }
 
     #[test]
+    fn b58_a_reply_under_another_name_is_nobodys() {
+        let mut calls = Calls::new(Gateway::webdis("w", None, None), 3, 7);
+        let mut ask = |ticket| match calls.submit(ticket, &command(), Moment(30)) {
+            Called::Call(asked, request) => (asked, request),
+            Called::Refused(..) => panic!("there is room"),
+        };
+        let ((first, one), (second, two)) = (ask(1), ask(2));
+        assert_ne!(header(&one, ":path"), header(&two, ":path"));
+        let foreign = |ticket| {
+            let answer = Err(Silence::Foreign);
+            Some(Settled { ticket, answer })
+        };
+        let of_the_first = b"a0000000000000007x1({\"EVALSHA\":[1,9,0,5]});";
+        let answered = calls.answered(second, Some(200), of_the_first, Moment(5));
+        assert_eq!(answered, foreign(2));
+        let of_another_worker = b"a0000000000000008x1({\"EVALSHA\":[1,9,0,5]});";
+        let answered = calls.answered(first, Some(200), of_another_worker, Moment(5));
+        assert_eq!(answered, foreign(1));
+        let unwrapped = Gateway::webdis("w", None, None).reply(Some(200), b"{\"A\":1}", "a1");
+        assert_eq!(
+            unwrapped,
+            Err(Silence::Garbage),
+            "whose it is, nobody knows"
+        );
+    }
+
+    #[test]
     fn calls_are_settled_once_in_any_order_and_in_time() {
-        let mut calls = Calls::new(Gateway::webdis("w", None, None), 3);
+        let mut calls = Calls::new(Gateway::webdis("w", None, None), 3, 7);
         let ask = |calls: &mut Calls<u64>, ticket, deadline| match calls.submit(
             ticket,
             &command(),
@@ -413,9 +464,12 @@ mod tests {
         assert_eq!(full, Called::Refused(4, Silence::Full));
         let answer = Ok(Value::Integer(3));
         let at = Moment(5);
-        let settled = calls.answered(third, Some(200), b"{\"A\":3}", at);
+        let settled = calls.answered(third, Some(200), b"a0000000000000007x3({\"A\":3});", at);
         assert_eq!(settled, Some(Settled { ticket: 3, answer }));
-        assert_eq!(calls.answered(third, Some(200), b"{\"A\":3}", at), None);
+        assert_eq!(
+            calls.answered(third, Some(200), b"a0000000000000007x3({\"A\":3});", at),
+            None
+        );
         assert_eq!(calls.next_check(), Some(Moment(10)));
         let mut settled = Vec::new();
         calls.expire(Moment(10), &mut settled);
@@ -427,7 +481,12 @@ mod tests {
             }]
         );
         assert_eq!(
-            calls.answered(second, Some(200), b"{\"A\":2}", Moment(11)),
+            calls.answered(
+                second,
+                Some(200),
+                b"a0000000000000007x2({\"A\":2});",
+                Moment(11)
+            ),
             None,
             "it is late"
         );
@@ -439,7 +498,7 @@ mod tests {
     }
     #[test]
     fn a_call_that_fails_says_why_and_one_that_is_passed_on_tells_another() {
-        let mut calls = Calls::new(Gateway::upstash("u", "t"), 9);
+        let mut calls = Calls::new(Gateway::upstash("u", "t"), 9, 7);
         let mut ask = |ticket| match calls.submit(ticket, &command(), Moment(10)) {
             Called::Call(asked, _) => asked,
             Called::Refused(..) => panic!("there is room"),
@@ -466,7 +525,7 @@ mod tests {
 
     #[test]
     fn a_call_whose_time_is_up_can_still_be_passed_on_until_it_ends_or_is_forgotten() {
-        let mut calls = Calls::new(Gateway::upstash("u", "t"), 9);
+        let mut calls = Calls::new(Gateway::upstash("u", "t"), 9, 7);
         let mut ask = |ticket| match calls.submit(ticket, &command(), Moment(10)) {
             Called::Call(asked, _) => asked,
             Called::Refused(..) => panic!("there is room"),
@@ -475,11 +534,11 @@ mod tests {
         let mut settled = Vec::new();
         calls.expire(Moment(10), &mut settled);
         assert_eq!((settled.len(), calls.next_check()), (2, None));
-        assert_eq!(calls.pass_on(passed, 10, Micros::from_secs(2)), Ok(()));
+        assert_eq!(calls.pass_on(passed, 10, Micros::from_secs(20)), Ok(()));
         calls.expire(Moment(10).plus(FORGOTTEN), &mut settled);
         assert_eq!((settled.len(), calls.in_flight()), (2, 1));
         assert_eq!(calls.pass_on(left, 20, Micros(1)), Err(20));
-        calls.expire(Moment(2_000_010), &mut settled);
+        calls.expire(Moment(20_000_010), &mut settled);
         assert_eq!(settled.pop().unwrap().ticket, 10);
     }
 }

@@ -111,7 +111,7 @@ pub enum Submitted<T> {
 
 /// One submitted command, to give it up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Asked(pub(super) u64);
+pub struct Asked(pub(crate) u64);
 
 /// The end of one submitted command. Every ticket that was not refused or abandoned gets one.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,6 +4,11 @@
 //! Its raw replies look better suited and are not: version 0.1.9 writes integers inside an array as
 //! text with the wrong length from 2^31 on, and dies of some of them. Its JSON has every integer right.
 //! Arrays inside arrays come as null in both, so what we ask answers flat arrays of integers.
+//!
+//! **A reply may be another call's.** When a client hangs up while its command runs, version 0.1.9 gives
+//! the reply to whoever has the file descriptor by then, and that connection goes on one reply late. So
+//! each call carries a name, as what Webdis takes for a JSONP callback, and its reply comes wrapped in it:
+//! `NAME({"EVALSHA": …});`. A reply under another name is nobody's.
 
 use super::{json::Json, resp::Value};
 
@@ -32,6 +37,38 @@ pub fn body(words: &[&[u8]]) -> Vec<u8> {
     }
     body.extend_from_slice(b".json");
     body
+}
+
+/// The path that makes the reply come wrapped in `name`, which is of letters and digits.
+#[must_use]
+pub fn path(name: &str) -> String {
+    format!("/?jsonp={name}")
+}
+
+/// What a body of Webdis holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwrapped<'b> {
+    /// This reply, under the name of the call.
+    Own(&'b [u8]),
+    /// A reply under another name.
+    Foreign,
+    /// Something else.
+    Other,
+}
+
+/// Looks whose reply a body is.
+#[must_use]
+pub fn unwrap<'b>(name: &str, body: &'b [u8]) -> Unwrapped<'b> {
+    let open = body.iter().position(|byte| *byte == b'(');
+    let Some((by, rest)) = open.and_then(|at| body.split_at_checked(at)) else {
+        return Unwrapped::Other;
+    };
+    let reply = rest.trim_ascii_end().strip_prefix(b"(");
+    match reply.and_then(|rest| rest.strip_suffix(b");")) {
+        Some(reply) if by == name.as_bytes() => Unwrapped::Own(reply),
+        Some(_) if by.iter().all(u8::is_ascii_alphanumeric) => Unwrapped::Foreign,
+        _ => Unwrapped::Other,
+    }
 }
 
 /// The reply in a response. `None` when there is none, or one that no answer of ours looks like.
@@ -99,6 +136,21 @@ mod tests {
         bodies.sort();
         bodies.dedup();
         assert_eq!(bodies.len(), LOOK_ALIKES.len());
+    }
+
+    #[test]
+    fn a_reply_is_own_foreign_or_none() {
+        let of = |body: &str| match unwrap("a1", body.as_bytes()) {
+            Unwrapped::Own(reply) => String::from_utf8_lossy(reply).into_owned(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(of("a1({\"GET\":null});\n"), "{\"GET\":null}");
+        assert_eq!(of("a1({\"GET\":\"x);\"});"), "{\"GET\":\"x);\"}");
+        assert_eq!(of("a2({\"GET\":null});"), "Foreign");
+        assert_eq!(of("a11({});"), "Foreign");
+        for body in ["", "{\"GET\":\"(\"}", "a1({}", "a1(", "(", "<a>(b);", ");"] {
+            assert_eq!(of(body), "Other", "{body}");
+        }
     }
 
     #[test]

@@ -140,6 +140,7 @@ pub const CAUSES: &[&str] = &[
     "lost",
     "full",
     "garbage",
+    "foreign",
     "skipped",
     "noscript",
     "readonly",

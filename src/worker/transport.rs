@@ -9,7 +9,7 @@ use crate::{
     policy::{self, Redis, Topology},
     redis::{
         gate::{Attempt, Connection},
-        gateway::{Called, Calls, Gateway},
+        gateway::{Called, Calls, Gateway, LONGEST_CALL},
         link::{self, Asked, Flow, Greeting, Link, Settled, Submitted},
     },
     units::{Micros, Moment},
@@ -19,14 +19,13 @@ use std::mem;
 /// Most calls at once.
 const MOST_CALLS: usize = 4_096;
 
-/// How much longer than anybody waits for it a call may take. Only a worker that is not ticked in time
-/// comes to it.
-const GRACE: Micros = Micros::from_millis(50);
+/// By then the host has ended every call, and told so.
+const CALL_END: Micros = Micros(LONGEST_CALL.0 + 1_000_000);
 
 /// A connection that carries a command nobody waits for is given so long to answer it.
 const LINK_PATIENCE: Micros = Micros::from_secs(60);
 
-/// A call that nobody waits for is given so long: it holds a connection of Envoy's to the gateway.
+/// What no request waits for is waited for so long.
 const CALL_PATIENCE: Micros = Micros::from_secs(1);
 
 /// See the module. `T` says what a command is for.
@@ -85,7 +84,7 @@ impl<T> Transport<T> {
                     self.orders.calls.push(Outgoing {
                         number,
                         request,
-                        timeout: deadline.plus(GRACE).since(now),
+                        timeout: LONGEST_CALL,
                     });
                     Ok(number)
                 }
@@ -126,7 +125,7 @@ impl<T> Transport<T> {
                 let _ = link.abandon(asked);
                 Some(then)
             }
-            Way::Calls(calls) => calls.pass_on(asked, then, CALL_PATIENCE).err(),
+            Way::Calls(calls) => calls.pass_on(asked, then, CALL_END).err(),
         }
     }
 
@@ -300,6 +299,6 @@ impl<T> Way<T> {
                 Gateway::upstash(&redis.authority, token)
             }
         };
-        Self::Calls(Calls::new(gateway, MOST_CALLS))
+        Self::Calls(Calls::new(gateway, MOST_CALLS, seed))
     }
 }

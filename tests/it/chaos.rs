@@ -9,8 +9,13 @@ use ::chaos::scenario::{SCENARIOS, named};
 use support::config::Link;
 use support::mesh::turn;
 
-/// Runs of one test share the machine's turn one after the other.
+/// Behind either link by turns.
 fn breaks(names: &[&str], workers: usize) {
+    breaks_behind(&Link::ALL, names, workers);
+}
+
+/// Behind these links by turns. Runs of one test share the machine's turn one after the other.
+fn breaks_behind(links: &[Link], names: &[&str], workers: usize) {
     let _turn: File = turn();
     let mut faults = Vec::new();
     for (number, name) in names.iter().enumerate() {
@@ -19,9 +24,9 @@ fn breaks(names: &[&str], workers: usize) {
             support::skipped(&format!("{name}: {why}"));
             continue;
         }
-        let link = match (scenario.links, number % 2) {
-            ([Link::RedisProxy], _) | (_, 0) => Link::RedisProxy,
-            _ => Link::Straight,
+        let link = match scenario.links {
+            [only] => *only,
+            _ => links[number % links.len()],
         };
         let report = run(scenario, link, workers, &Stream::OUTAGES, &Form::SHORT);
         faults.extend(
@@ -71,6 +76,12 @@ fn b26_b40_no_name_no_listener_no_cluster_under_load() {
 #[test]
 fn b02_replies_that_are_none_under_load() {
     breaks(&["garbage", "half", "huge", "trickle", "never"], 1);
+}
+
+#[test]
+fn b55_redis_behind_webdis_killed_or_frozen_and_a_webdis_that_answers_rubbish_under_load() {
+    let names = ["killed", "frozen", "garbage", "half", "never"];
+    breaks_behind(&[Link::Webdis], &names, 4);
 }
 
 #[test]

@@ -2,11 +2,16 @@
 //! they get. What every way to Redis promises stands in `e2e_links` and, where it is about outages and
 //! clients, in the other end-to-end tests.
 
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::client::{Answer, at_once, count, get};
-use support::config::Link;
+use support::config::{Config, Link};
 use support::http_stub::{HttpStub, response};
 use support::load::Load;
 use support::mesh::{Mesh, mesh, per_key, policy};
@@ -91,7 +96,7 @@ fn b02_an_answer_that_makes_no_sense_is_an_outage_in_time_and_the_next_good_one_
                 Link::Webdis => br#"{"EVALSHA":[1,7,0,60000000]}"#.as_slice(),
                 _ => br#"{"result":[1,7,0,60000000]}"#,
             };
-            stub.from_now_on(move |_| Act::reply(&response("200 OK", good)));
+            stub.from_now_on(move |call| Act::reply(&response("200 OK", &call.wrap(good))));
             until("the gateway to be well again", || {
                 ask(&mesh, "a").header("x-ratelimit-remaining") == Some("7")
             });
@@ -137,17 +142,14 @@ fn b05_an_error_of_redis_is_an_outage_whatever_it_is_wrapped_in() {
             policy["control"] = json!({ "switch": false });
             let mesh = mesh(link, policy).gateway_at(stub.port()).start();
             for (text, cause) in errors {
-                let reply = match link {
-                    Link::Webdis => response(
-                        "200 OK",
-                        json!({ "EVALSHA": [false, text] }).to_string().as_bytes(),
-                    ),
-                    _ => response(
-                        "400 Bad Request",
-                        json!({ "error": text }).to_string().as_bytes(),
-                    ),
+                let (status, reply) = match link {
+                    Link::Webdis => ("200 OK", json!({ "EVALSHA": [false, text] })),
+                    _ => ("400 Bad Request", json!({ "error": text })),
                 };
-                stub.from_now_on(move |_| Act::reply(&reply));
+                let reply = reply.to_string();
+                stub.from_now_on(move |call| {
+                    Act::reply(&response(status, &call.wrap(reply.as_bytes())))
+                });
                 let before = stub.asked();
                 for _ in 0..3 {
                     is_an_outage(
@@ -313,7 +315,9 @@ fn several_decisions_under_way_never_wait_for_one_another() {
             Link::Webdis => br#"{"EVALSHA":[1,7,0,60000000]}"#.as_slice(),
             _ => br#"{"result":[1,7,0,60000000]}"#,
         };
-        let stub = HttpStub::start(move |_| Act::reply_after(delay, &response("200 OK", good)));
+        let stub = HttpStub::start(move |call| {
+            Act::reply_after(delay, &response("200 OK", &call.wrap(good)))
+        });
         let mut policy = policy("deny", "5s", json!([per_key("sliding-log", "10/1h")]));
         policy["control"] = json!({ "switch": false });
         let mesh = mesh(link, policy).gateway_at(stub.port()).start();
@@ -389,6 +393,8 @@ fn b72_reloads_under_load_lose_no_request_and_no_count() {
                 json!({ "filter_metadata": { "reload": { "round": round } } });
             assert!(mesh.envoy().reload(&config), "{link:?}: Envoy takes it");
         }
+        until("the limit to be reached", || mesh.echo.hits() == 50);
+        assert_eq!(ask.to(mesh.address()).status, 429, "{link:?}");
         let outcomes = load.stop();
         let odd = outcomes
             .iter()
@@ -400,4 +406,76 @@ fn b72_reloads_under_load_lose_no_request_and_no_count() {
             .count();
         assert_eq!(allowed, 50, "{link:?}: of {}", outcomes.len());
     }
+}
+
+/// Asks Webdis something and hangs up before the answer, again and again until it is dropped.
+struct Quitters(Arc<AtomicBool>, Vec<JoinHandle<()>>);
+
+impl Quitters {
+    fn at(address: SocketAddr) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let quit = move |stop: Arc<AtomicBool>| {
+            while !stop.load(Ordering::Relaxed) {
+                let Ok(mut stream) = TcpStream::connect(address) else {
+                    continue;
+                };
+                // A reply that one of ours could be.
+                let body = "EVAL/return%20%7B1%2C7%2C0%2C1%7D/0";
+                let length = body.len();
+                std::thread::sleep(Duration::from_micros(100));
+                let _ = write!(
+                    stream,
+                    "POST /?jsonp=another HTTP/1.1\r\nHost: w\r\nContent-Length: {length}\r\n\r\n{body}"
+                );
+            }
+        };
+        let threads = (0..4).map(|_| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || quit(stop))
+        });
+        Self(Arc::clone(&stop), threads.collect())
+    }
+}
+
+impl Drop for Quitters {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+#[test]
+fn b58_replies_that_webdis_gives_to_the_wrong_client_are_nobodys_verdict() {
+    let mut policy = policy("deny", "1s", json!([per_key("sliding-log", "2/1h")]));
+    policy["redis"]["breaker"] = never_opens();
+    // A connection for each call: the descriptors of those who quit are taken by ours.
+    let fresh = |config: &mut Config| {
+        let options = &mut config.cluster("aforo-gateway")["typed_extension_protocol_options"];
+        options["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"]["common_http_protocol_options"]
+            ["max_requests_per_connection"] = json!(1);
+    };
+    let plan = mesh(Link::Webdis, policy).workers(2).patient();
+    let mut mesh = plan.change(fresh).start();
+    let webdis = mesh.gateway.as_mut().expect("a gateway").webdis().address();
+    let _quitters = Quitters::at(webdis);
+    let mut asked = 0;
+    until_within(Duration::from_secs(30), "Webdis to mix up replies", || {
+        // Eight keys, each four times at once: whoever gets another's reply, no key gets more than two.
+        let asks: Vec<_> = (0..32)
+            .map(|n| {
+                (
+                    mesh.address(),
+                    get("/").header("x-api-key", format!("{asked}-{}", n % 8)),
+                )
+            })
+            .collect();
+        asked += 1;
+        let answers = at_once(&asks);
+        for key in 0..8 {
+            let own = answers.iter().skip(key).step_by(8);
+            let passed = own.filter(|answer| answer.status == 200).count();
+            assert!(passed <= 2, "{passed} of round {asked}, key {key}");
+        }
+        outages_of(&mesh, "foreign") >= 5
+    });
 }

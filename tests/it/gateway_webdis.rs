@@ -18,15 +18,17 @@ use support::webdis::Webdis;
 fn ask(gateway: &Gateway, address: SocketAddr, words: &[&[u8]]) -> Result<Value, Silence> {
     let mut command = Vec::new();
     resp::write_command(&mut command, words);
-    let request = gateway.request(&command).expect("a command");
-    let mut ask = post("/", request.body);
+    let request = gateway.request(&command, "a1").expect("a command");
+    let header = |name: &str| request.headers.iter().find(|(known, _)| *known == name);
+    let (_, path) = header(":path").expect("a path");
+    let mut ask = post(path, request.body.clone());
     for (name, value) in &request.headers {
         if !name.starts_with(':') {
             ask = ask.header(name, value);
         }
     }
     let answer = ask.to(address);
-    gateway.reply(Some(answer.status), &answer.body)
+    gateway.reply(Some(answer.status), &answer.body, "a1")
 }
 
 /// What Redis says to one command, straight.

@@ -204,6 +204,7 @@ fn every_cause_that_can_be_counted_is_listed() {
         Silence::Lost,
         Silence::Full,
         Silence::Garbage,
+        Silence::Foreign,
         Silence::Skipped,
     ];
     let known: BTreeSet<&str> = errors

@@ -115,12 +115,28 @@ pub fn gateway_cluster(plan: &Plan<'_>, gateway: &Gateway) -> String {
         .with("name", word(&plan.policy.redis.cluster))
         .with(
             "kind",
-            format!("type: {}\nconnect_timeout: {timeout}\n", discovery(places)),
+            format!(
+                "type: {}\nconnect_timeout: {timeout}\n{GATEWAY_CONNECTIONS}",
+                discovery(places)
+            ),
         )
         .with("transport_socket", tls)
         .with("endpoints", endpoints(places));
     fill(REDIS_CLUSTER, &values)
 }
+
+/// As many connections as decisions may be under way, none older than a gateway keeps an idle one, and
+/// none for ever: `docs/gateways.md` says why.
+const GATEWAY_CONNECTIONS: &str = "\
+circuit_breakers:
+  thresholds:
+  - { max_connections: 4096, max_pending_requests: 4096, max_requests: 4096 }
+typed_extension_protocol_options:
+  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+    \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+    common_http_protocol_options: { idle_timeout: 30s, max_requests_per_connection: 1000 }
+    explicit_http_config: { http_protocol_options: {} }
+";
 
 /// How the hosts of a cluster are found.
 pub fn discovery(places: &[Place]) -> &'static str {

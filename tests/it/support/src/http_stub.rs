@@ -10,7 +10,27 @@ use tokio::task::JoinHandle;
 use crate::runtime;
 use crate::stub::{Act, perform};
 
-type Script = Box<dyn FnMut(&[u8]) -> Act + Send>;
+/// One request.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What was asked for.
+    pub target: String,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Call {
+    /// A reply in JSON as this call wants it: as a call of the function that it names, if it names one.
+    #[must_use]
+    pub fn wrap(&self, json: &[u8]) -> Vec<u8> {
+        match self.target.split_once("?jsonp=") {
+            Some((_, name)) => [name.as_bytes(), b"(", json, b");"].concat(),
+            None => json.to_vec(),
+        }
+    }
+}
+
+type Script = Box<dyn FnMut(&Call) -> Act + Send>;
 
 struct Inside {
     script: Script,
@@ -25,12 +45,12 @@ pub struct HttpStub {
 }
 
 impl HttpStub {
-    /// One that does for each request, given its body, what `script` says.
+    /// One that does for each request what `script` says.
     ///
     /// # Panics
     /// When loopback has no port for it.
     #[must_use]
-    pub fn start(script: impl FnMut(&[u8]) -> Act + Send + 'static) -> Self {
+    pub fn start(script: impl FnMut(&Call) -> Act + Send + 'static) -> Self {
         let inside = Arc::new(Mutex::new(Inside {
             script: Box::new(script),
             asked: 0,
@@ -64,7 +84,7 @@ impl HttpStub {
     ///
     /// # Panics
     /// When the script that ran before panicked.
-    pub fn from_now_on(&self, script: impl FnMut(&[u8]) -> Act + Send + 'static) {
+    pub fn from_now_on(&self, script: impl FnMut(&Call) -> Act + Send + 'static) {
         self.inside.lock().expect("the script did not panic").script = Box::new(script);
     }
 
@@ -97,11 +117,11 @@ impl Drop for HttpStub {
 async fn serve(stream: TcpStream, inside: Arc<Mutex<Inside>>) {
     let _ = stream.set_nodelay(true);
     let mut stream = BufReader::new(stream);
-    while let Some(body) = request(&mut stream).await {
+    while let Some(call) = request(&mut stream).await {
         let act = {
             let mut inside = inside.lock().expect("the script did not panic");
             inside.asked += 1;
-            (inside.script)(&body)
+            (inside.script)(&call)
         };
         if !perform(act, &mut stream).await {
             return;
@@ -109,13 +129,16 @@ async fn serve(stream: TcpStream, inside: Arc<Mutex<Inside>>) {
     }
 }
 
-/// The body of the next request, `None` at the end of the connection.
-async fn request(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
-    let mut length = 0;
+/// The next request, `None` at the end of the connection.
+async fn request(stream: &mut BufReader<TcpStream>) -> Option<Call> {
+    let (mut length, mut target) = (0, String::new());
     loop {
         let mut line = String::new();
         if stream.read_line(&mut line).await.ok()? == 0 {
             return None;
+        }
+        if target.is_empty() {
+            line.split(' ').nth(1)?.clone_into(&mut target);
         }
         let line = line.trim_end().to_ascii_lowercase();
         if line.is_empty() {
@@ -127,5 +150,5 @@ async fn request(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
-    Some(body)
+    Some(Call { target, body })
 }
