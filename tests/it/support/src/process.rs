@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{LazyLock, Mutex, mpsc};
 use std::time::Duration;
 
@@ -168,21 +168,49 @@ fn pin(thread: Option<Pid>, core: usize) {
     sched_setaffinity(thread, &cores).unwrap_or_else(|error| panic!("core {core}: {error}"));
 }
 
-/// A loopback port that nothing listens on now. Below the range that the kernel takes ports of outgoing
-/// connections from, so that a server can be stopped and started again on it.
+/// A loopback port that nothing listens on now, and that no other process asks for as long as this one
+/// lives. Below the range that the kernel takes ports of outgoing connections from, so that a server can
+/// be stopped and started again on it.
 ///
 /// # Panics
-/// When no port is free.
+/// When no port is free, or the directory for temporary files cannot be written.
 #[must_use]
 pub fn free_port() -> u16 {
-    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
-        let spread = u16::try_from(std::process::id() % 100).unwrap_or(0);
-        AtomicU16::new(20_000 + spread * 100)
+    static PORTS: Mutex<Ports> = Mutex::new(Ports {
+        blocks: Vec::new(),
+        left: 0..0,
     });
-    (0..10_000)
-        .map(|_| 20_000 + NEXT.fetch_add(1, Ordering::Relaxed) % 10_000)
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .expect("a free port between 20000 and 30000")
+    let mut ports = PORTS.lock().expect("nobody panicked over a port");
+    loop {
+        for port in ports.left.by_ref() {
+            if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+                return port;
+            }
+        }
+        ports.take_block();
+    }
+}
+
+/// The ports from 20000 to 29999 in blocks of a hundred, each some process's own.
+struct Ports {
+    /// A locked file for each block; the kernel unlocks it with the process.
+    blocks: Vec<File>,
+    left: Range<u16>,
+}
+
+impl Ports {
+    fn take_block(&mut self) {
+        let marks = std::env::temp_dir().join("aforo-ports");
+        std::fs::create_dir_all(&marks).expect("a directory for temporary files");
+        let locked = (0..100_u16).find_map(|block| {
+            let file = File::create(marks.join(block.to_string())).ok()?;
+            file.try_lock().ok()?;
+            Some((block, file))
+        });
+        let (block, file) = locked.expect("a hundred free ports between 20000 and 30000");
+        self.blocks.push(file);
+        self.left = 20_000 + block * 100..20_000 + block * 100 + 100;
+    }
 }
 
 type Order = (Command, mpsc::Sender<io::Result<Child>>);
