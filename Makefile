@@ -28,8 +28,9 @@ lint: setup ## format, clippy natively and for wasm, documentation, the module's
 	cargo clippy --lib --locked --target wasm32-wasip1 -- -D warnings
 	cargo clippy --lib --locked --target wasm32-wasip1 --features trap -- -D warnings
 	cargo clippy --lib --locked --target wasm32-wasip1 --features noop -- -D warnings
+	cargo clippy --lib --locked --target wasm32-wasip1 --features higress -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --lib --no-deps --locked --document-private-items
-	$(MAKE) build
+	$(MAKE) modules
 	cargo test --quiet --locked --test it fence::
 
 .PHONY: build
@@ -37,9 +38,10 @@ build: setup ## the filter: target/wasm32-wasip1/release/aforo.wasm
 	cargo build $(wasm)
 
 .PHONY: modules
-modules: build ## the filter, and the two builds of it that only tests and the benchmark load
+modules: build ## the filter, the build of it for Higress, and two that only tests and the benchmark load
 	cargo build $(wasm) --target-dir target/noop --features noop
 	cargo build $(wasm) --target-dir target/trap --features trap
+	cargo build $(wasm) --target-dir target/higress --features higress
 
 .PHONY: bench
 bench: modules ## what the filter costs, in requests per second and latency; takes some minutes

@@ -179,9 +179,10 @@ fn what_does_not_fit_together_is_refused_with_what_to_do() {
     let policy = "deploy/istio/policy.yaml";
     let cluster = "deploy/istio/policy-cluster.yaml";
     let webdis = "deploy/istio/policy-webdis.yaml";
+    let higress = "tests/data/policy/good/higress.yaml";
     let one = ["--redis", "redis:6379"];
     let module = ["--module", "oci://registry.example/aforo:0.1.0"];
-    let cases: [(&[&str], i32, &str); 14] = [
+    let cases: [(&[&str], i32, &str); 15] = [
         (&["envoy", policy], 2, "--redis HOST:PORT"),
         (
             &["envoy", policy, "--redis", "redis"],
@@ -204,6 +205,7 @@ fn what_does_not_fit_together_is_refused_with_what_to_do() {
             "leave --straight away",
         ),
         (&["envoy", webdis], 2, "with --gateway"),
+        (&["envoy", higress], 2, "configured in Higress"),
         (
             &["envoy", webdis, "--gateway", "webdis:7379", one[0], one[1]],
             2,

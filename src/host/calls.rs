@@ -1,7 +1,8 @@
 //! Every call to the host, each returning its status instead of panicking on it.
 //!
 //! The SDK's own wrappers stop the VM on a status they do not list, and one stopped VM stops every
-//! stream of its worker. So the imports are declared here; what Envoy calls is in `exports`.
+//! stream of its worker. So the imports are declared here; what Envoy calls is in `exports`. What only
+//! Higress gives is in `higress`.
 
 use std::{cell::RefCell, collections::HashMap, ptr, time::Duration};
 
@@ -41,6 +42,9 @@ pub enum BufferType {
     HttpCallResponseBody = 4,
     /// The plugin's configuration.
     PluginConfiguration = 7,
+    /// The reply that a Redis call brought.
+    #[cfg(feature = "higress")]
+    RedisCallResponse = 9,
 }
 
 /// A header map of the effective context.
@@ -155,7 +159,8 @@ unsafe extern "C" {
 const HTTP_REQUEST: u32 = 0;
 const DOWNSTREAM: u32 = 2;
 
-fn done(status: u32) -> Outcome {
+/// What a host status says.
+pub fn done(status: u32) -> Outcome {
     if status == 0 {
         Ok(())
     } else {

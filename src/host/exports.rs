@@ -148,6 +148,12 @@ extern "C" fn proxy_on_http_call_response(
     orders::call_ended(token, headers, body_size);
 }
 
+#[cfg(feature = "higress")]
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_redis_call_response(root: u32, token: u32, status: u32, size: usize) {
+    super::higress::call_ended(root, token, status, size);
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_headers(id: u32, _count: usize, _end: bool) -> Action {
     http(id).map_or(Action::Continue, |http| http.on_request_headers())

@@ -16,6 +16,8 @@
 mod calls;
 mod clock;
 mod exports;
+#[cfg(feature = "higress")]
+mod higress;
 mod http;
 mod link;
 mod loaded;

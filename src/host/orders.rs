@@ -7,7 +7,8 @@ use super::{
     shared::{Place, Shared, Told, find},
 };
 use crate::{
-    redis::{gate::Attempt, gateway::MAX_BODY_BYTES},
+    policy::Link,
+    redis::{gate::Attempt, gateway::MAX_BODY_BYTES, link::Asked},
     worker::Outgoing,
 };
 use std::time::Duration;
@@ -32,7 +33,12 @@ fn opening_ended(token: u32) {
 /// A call ended, of those that the root makes or an opening one. The answer's headers and body can be
 /// read in this callback.
 pub fn call_ended(token: u32, headers: usize, body_size: usize) {
-    let Some((shared, number)) = find(|shared| shared.calls.borrow_mut().remove(&token)) else {
+    // Redis calls have tokens of their own, which mean others.
+    let found = find(|shared| {
+        let http = shared.own.policy.redis.link != Link::Higress;
+        http.then(|| shared.calls.borrow_mut().remove(&token))?
+    });
+    let Some((shared, number)) = found else {
         return opening_ended(token);
     };
     // Without headers there is nothing to read: the call broke off.
@@ -43,14 +49,18 @@ pub fn call_ended(token: u32, headers: usize, body_size: usize) {
             (Some(status), body)
         }
     };
-    shared
-        .worker
-        .borrow_mut()
-        .answered(number, status, &body, clock::now());
-    shared.carry_out(Place::Root(shared.root));
+    shared.answered(number, status, &body);
 }
 
 impl Shared {
+    /// A call that the root made brought this.
+    pub(super) fn answered(&self, number: Asked, status: Option<u16>, body: &[u8]) {
+        self.worker
+            .borrow_mut()
+            .answered(number, status, body, clock::now());
+        self.carry_out(Place::Root(self.root));
+    }
+
     /// Opens, writes and closes as the worker says.
     pub(super) fn obey(&self, place: Place) {
         let orders = self.worker.borrow_mut().orders();
@@ -82,9 +92,9 @@ impl Shared {
         }
     }
 
-    /// Makes the calls to a gateway that wait to be made.
+    /// Makes the calls that wait to be made, to a gateway or of the host's own kind.
     fn call(&self) {
-        let cluster = &self.own.policy.redis.cluster;
+        let redis = &self.own.policy.redis;
         for Outgoing {
             number,
             request,
@@ -92,7 +102,12 @@ impl Shared {
         } in self.outgoing.take()
         {
             let timeout = Duration::from_micros(timeout.0);
-            match calls::call(cluster, &request.headers, &request.body, timeout) {
+            let call = match redis.link {
+                #[cfg(feature = "higress")]
+                Link::Higress => self.redis_call(&request.body),
+                _ => calls::call(&redis.cluster, &request.headers, &request.body, timeout),
+            };
+            match call {
                 Ok(token) => {
                     self.told.set(Told::Nothing);
                     self.calls.borrow_mut().insert(token, number);

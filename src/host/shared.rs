@@ -102,6 +102,9 @@ pub struct Shared {
     pub(super) opening: Cell<Option<(u32, Attempt)>>,
     /// The calls under way to a gateway, by token.
     pub(super) calls: RefCell<HashMap<u32, Asked>>,
+    /// Whether Higress was told how to reach Redis.
+    #[cfg(feature = "higress")]
+    pub(super) introduced: Cell<bool>,
     /// Calls to be made in the root's next turn.
     pub(super) outgoing: RefCell<Vec<Outgoing>>,
     bell: u32,
@@ -163,6 +166,8 @@ impl Shared {
             leases: RefCell::default(),
             opening: Cell::new(None),
             calls: RefCell::default(),
+            #[cfg(feature = "higress")]
+            introduced: Cell::new(false),
             outgoing: RefCell::default(),
             bell,
             rung: Cell::new(false),

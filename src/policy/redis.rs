@@ -44,7 +44,7 @@ pub struct Redis {
     pub breaker: Breaker,
     /// The first part of every key.
     pub prefix: String,
-    /// For `AUTH` straight to Redis, and basic authentication at Webdis.
+    /// For `AUTH` straight to Redis or by Higress, and basic authentication at Webdis.
     pub username: Option<String>,
     /// Goes with `username`, or alone.
     pub password: Option<Secret>,
@@ -61,6 +61,16 @@ pub enum Link {
     Webdis,
     /// The Upstash REST API and servers compatible with it.
     Upstash,
+    /// The Redis call that Envoy has in Higress, and nowhere else.
+    Higress,
+}
+
+impl Link {
+    /// Whether an HTTP gateway stands between Envoy and Redis.
+    #[must_use]
+    pub const fn is_gateway(self) -> bool {
+        matches!(self, Self::Webdis | Self::Upstash)
+    }
 }
 
 /// How the keys are spread.
@@ -73,11 +83,16 @@ pub enum Topology {
 }
 
 /// The names of the links.
-pub const LINKS: [(&str, Link); 3] = [
+pub const LINKS: [(&str, Link); 4] = [
     ("envoy", Link::Envoy),
     ("webdis", Link::Webdis),
     ("upstash", Link::Upstash),
+    ("higress", Link::Higress),
 ];
+
+/// What the link `higress` needs, said where it is not there.
+const HIGRESS_BUILD: &str =
+    "the module built with `--features higress`; any other refuses this link";
 
 /// The names of the topologies.
 pub const TOPOLOGIES: [(&str, Topology); 2] =
@@ -116,6 +131,14 @@ pub fn read(field: Option<Field<'_>>, findings: &mut Findings) -> Redis {
     };
     if let Some(field) = table.get("link") {
         redis.link = field.choice(&LINKS, findings).unwrap_or(redis.link);
+        if redis.link == Link::Higress && !cfg!(feature = "higress") {
+            // The command checks policies for every build; a module is one.
+            if cfg!(target_family = "wasm") {
+                findings.error(&field.path, "higress", HIGRESS_BUILD);
+            } else {
+                findings.warning(&field.path, format!("needs {HIGRESS_BUILD}"));
+            }
+        }
     }
     match table.get("cluster") {
         Some(field) => redis.cluster = field.text(findings).unwrap_or_default().to_owned(),
@@ -123,7 +146,11 @@ pub fn read(field: Option<Field<'_>>, findings: &mut Findings) -> Redis {
             findings.error(
                 &table.path.field("cluster"),
                 "nothing",
-                "the Envoy cluster of the HTTP gateway; it is required with this link",
+                if redis.link.is_gateway() {
+                    "the Envoy cluster of the HTTP gateway; it is required with this link"
+                } else {
+                    "the Envoy cluster of Redis; it is required with this link"
+                },
             );
         }
         None => {}
@@ -181,7 +208,7 @@ fn read_credentials(table: &Table<'_>, redis: &mut Redis, findings: &mut Finding
         ("token", redis.link == Link::Upstash),
         ("password", redis.link != Link::Upstash),
         ("username", redis.link != Link::Upstash),
-        ("authority", redis.link != Link::Envoy),
+        ("authority", redis.link.is_gateway()),
     ] {
         if !fits && let Some(field) = table.get(name) {
             findings.error(&field.path, "a value", "nothing: this link does not use it");

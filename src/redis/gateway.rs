@@ -5,12 +5,13 @@
 //! ```
 //!
 //! The gateways differ in how they write a command and a reply; see [`super::webdis`] and
-//! [`super::upstash`]. Behind this seam a reply is what Redis itself would have said.
+//! [`super::upstash`]. Behind this seam a reply is what Redis itself would have said. The plainest of them
+//! is a host that hands command and reply on as they are.
 
 use super::{
     error::ErrorKind,
     link::{Asked, Settled},
-    resp::Value,
+    resp::{Reader, Value},
     upstash,
     webdis::{self, Unwrapped},
 };
@@ -37,12 +38,13 @@ pub struct Gateway {
 enum Dialect {
     Webdis,
     Upstash,
+    Resp,
 }
 
-/// One HTTP call: a `POST`.
+/// One call: a `POST`, but for the host's own.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Every header, pseudo headers first.
+    /// Every header, pseudo headers first; none where there is no HTTP.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: Vec<u8>,
@@ -74,6 +76,16 @@ impl Gateway {
         }
     }
 
+    /// No gateway: the host speaks with Redis. What it answers counts as a status of 200.
+    #[must_use]
+    pub const fn resp() -> Self {
+        Self {
+            dialect: Dialect::Resp,
+            authority: String::new(),
+            authorization: None,
+        }
+    }
+
     /// The call for one command, which is given as RESP, under a name of letters and digits that no other
     /// call has. `None` when the gateway cannot carry it: it
     /// is no single command, or holds what JSON cannot.
@@ -88,6 +100,10 @@ impl Gateway {
             ),
             // To the letter: some servers of its kind take nothing else.
             Dialect::Upstash => ("/".to_owned(), upstash::body(&words)?, "application/json"),
+            Dialect::Resp => {
+                let (headers, body) = (Vec::new(), command.to_vec());
+                return Some(Request { headers, body });
+            }
         };
         let mut headers = vec![
             (":method", "POST".to_owned()),
@@ -119,6 +135,7 @@ impl Gateway {
                 Unwrapped::Other => None,
             },
             Dialect::Upstash => upstash::reply(status, body),
+            Dialect::Resp => whole(body),
         };
         match (reply, status) {
             (Some(value), _) => Ok(value),
@@ -126,6 +143,12 @@ impl Gateway {
             (None, status) => Err(Silence::Refused(ErrorKind::of_status(status))),
         }
     }
+}
+
+/// The one reply that these bytes are.
+fn whole(mut bytes: &[u8]) -> Option<Value> {
+    let reply = Reader::new().read(&mut bytes).ok()??;
+    bytes.is_empty().then_some(reply)
 }
 
 impl fmt::Debug for Gateway {
@@ -376,6 +399,32 @@ mod tests {
             .unwrap();
         assert_eq!(header(&open, "authorization"), None);
         assert_eq!(webdis.request(b"PING\r\n", "a1"), None);
+    }
+
+    #[test]
+    fn a_host_of_its_own_hands_on_a_command_and_one_reply_as_they_are() {
+        let host = Gateway::resp();
+        let request = host.request(&command(), "a1").unwrap();
+        assert_eq!((request.headers, request.body), (Vec::new(), command()));
+        assert_eq!(host.request(&[command(), command()].concat(), "a1"), None);
+        assert_eq!(
+            host.reply(Some(200), b":7\r\n", "a1"),
+            Ok(Value::Integer(7))
+        );
+        let error = Value::Error(b"NOSCRIPT x".to_vec());
+        assert_eq!(host.reply(Some(200), b"-NOSCRIPT x\r\n", "a1"), Ok(error));
+        assert_eq!(host.reply(None, b"", "a1"), Err(Silence::Lost));
+        for odd in [
+            "",
+            ":7",
+            ":7\r\n:",
+            "*2\r\n:1\r\n",
+            "HTTP/1.1 200 OK\r\n",
+            "\r\n",
+        ] {
+            let reply = host.reply(Some(200), odd.as_bytes(), "a1");
+            assert_eq!(reply, Err(Silence::Garbage), "{odd:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What carries the commands: the link, or calls to an HTTP gateway. The worker asks either alike.
+//! What carries the commands: the link, or calls, to an HTTP gateway or of a host that speaks with Redis
+//! itself. The worker asks either alike.
 //!
 //! The link answers in the order in which it was asked, and has to be opened. Calls overtake one
 //! another, and can always be tried.
@@ -298,6 +299,7 @@ impl<T> Way<T> {
                 let token = redis.token.as_ref().map_or("", |token| token.reveal());
                 Gateway::upstash(&redis.authority, token)
             }
+            policy::Link::Higress => Gateway::resp(),
         };
         Self::Calls(Calls::new(gateway, MOST_CALLS, seed))
     }

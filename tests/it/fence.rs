@@ -79,19 +79,43 @@ const WASI: [&str; 15] = [
     "random_get",
 ];
 
-#[test]
-fn the_module_imports_only_what_envoy_gives() {
-    let module = std::fs::read(Module::Aforo.path()).expect("the module");
+/// What a build imports that Envoy does not give.
+fn strange_imports(build: Module) -> Vec<String> {
+    let module = std::fs::read(build.path()).expect("the module");
     let imports = imports(&module).expect("a WebAssembly module");
     assert!(!imports.is_empty(), "a filter asks its host for something");
-    let unknown = imports.iter().filter(|(from, name)| match from.as_str() {
-        "env" => !name
+    let known = |from: &str, name: &str| match from {
+        "env" => name
             .strip_prefix("proxy_")
             .is_some_and(|name| PROXY.contains(&name)),
-        "wasi_snapshot_preview1" => !WASI.contains(&name.as_str()),
-        _ => true,
-    });
-    assert_eq!(unknown.collect::<Vec<_>>(), Vec::<&(String, String)>::new());
+        "wasi_snapshot_preview1" => WASI.contains(&name),
+        _ => false,
+    };
+    let strange = imports.iter().filter(|(from, name)| !known(from, name));
+    strange
+        .map(|(from, name)| format!("{from}.{name}"))
+        .collect()
+}
+
+/// Whether a build has the callback that only Higress knows.
+fn has_the_redis_callback(build: Module) -> bool {
+    let module = std::fs::read(build.path()).expect("the module");
+    let name = b"proxy_on_redis_call_response";
+    module.windows(name.len()).any(|bytes| bytes == name)
+}
+
+#[test]
+fn the_module_imports_only_what_envoy_gives() {
+    assert_eq!(strange_imports(Module::Aforo), Vec::<String>::new());
+    assert!(!has_the_redis_callback(Module::Aforo));
+}
+
+#[test]
+fn the_build_for_higress_imports_its_redis_call_and_nothing_else_that_envoy_does_not_give() {
+    let mut strange = strange_imports(Module::Higress);
+    strange.sort();
+    assert_eq!(strange, ["env.proxy_redis_call", "env.proxy_redis_init"]);
+    assert!(has_the_redis_callback(Module::Higress));
 }
 
 #[test]

@@ -191,7 +191,12 @@ impl<'a> Plan<'a> {
 fn way<'a>(policy: &Policy, store: &'a Store) -> Result<Way<'a>, &'static str> {
     let redis = &policy.redis;
     let password = store.redis_password_env.is_some() || store.redis_password_file.is_some();
-    if redis.link != Link::Envoy {
+    if redis.link == Link::Higress {
+        return Err(
+            "nothing is rendered for `link: higress`: its plugins are configured in Higress",
+        );
+    }
+    if redis.link.is_gateway() {
         let stray = !store.redis.is_empty() || store.straight || store.redis_tls || password;
         return match &store.gateway {
             _ if stray => {
@@ -232,7 +237,7 @@ fn way<'a>(policy: &Policy, store: &'a Store) -> Result<Way<'a>, &'static str> {
 /// Whether a policy says that its link is an HTTP gateway.
 fn by_http(written: &Yaml) -> bool {
     let link = written.get("redis").and_then(|redis| redis.get("link"));
-    link.is_some_and(|link| !link.is("envoy"))
+    link.is_some_and(|link| link.is("webdis") || link.is("upstash"))
 }
 
 /// Sets a text in a section, which is made when it is not there.

@@ -48,6 +48,8 @@ pub enum Module {
     Noop,
     /// Aforo that traps on a request with `x-aforo-trap: 1`.
     Trap,
+    /// Aforo with the Redis call of Higress, which no other Envoy loads.
+    Higress,
 }
 
 impl Module {
@@ -61,6 +63,7 @@ impl Module {
             Self::Aforo => "target",
             Self::Noop => "target/noop",
             Self::Trap => "target/trap",
+            Self::Higress => "target/higress",
         };
         let path = root().join(target).join("wasm32-wasip1/release/aforo.wasm");
         let built = changed(&path)
