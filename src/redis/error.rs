@@ -32,6 +32,8 @@ pub enum ErrorKind {
     NoPassword,
     /// The user may not run this command or touch this key.
     NoPerm,
+    /// The server is in protected mode: without a password it serves its own host only.
+    Denied,
     /// The server, or the proxy in front of it, does not know a command that is needed.
     UnknownCommand,
     /// The key holds another type.
@@ -60,7 +62,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for metrics that exist before they are needed.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::NoScript,
         Self::ReadOnly,
         Self::Loading,
@@ -75,6 +77,7 @@ impl ErrorKind {
         Self::WrongPass,
         Self::NoPassword,
         Self::NoPerm,
+        Self::Denied,
         Self::UnknownCommand,
         Self::WrongType,
         Self::CrossSlot,
@@ -117,6 +120,7 @@ impl ErrorKind {
             b"NOAUTH" => Self::NoAuth,
             b"WRONGPASS" => Self::WrongPass,
             b"NOPERM" => Self::NoPerm,
+            b"DENIED" => Self::Denied,
             b"WRONGTYPE" => Self::WrongType,
             b"CROSSSLOT" => Self::CrossSlot,
             b"MISCONF" => Self::MisConf,
@@ -199,6 +203,7 @@ impl ErrorKind {
             Self::WrongPass => "wrongpass",
             Self::NoPassword => "nopassword",
             Self::NoPerm => "noperm",
+            Self::Denied => "denied",
             Self::UnknownCommand => "unknown_command",
             Self::WrongType => "wrongtype",
             Self::CrossSlot => "crossslot",
@@ -268,6 +273,10 @@ impl ErrorKind {
                 "the Redis user lacks a permission: it needs +evalsha +eval +time, the data \
                  commands of the script, and the keys of the policy's prefix"
             }
+            Self::Denied => {
+                "Redis is in protected mode and serves its own host only: give it a password, or, \
+                 where the network keeps others out, set protected-mode to no"
+            }
             Self::UnknownCommand => {
                 "Redis, or the proxy or gateway in front of it, refuses a command: EVALSHA and \
                  EVAL must be allowed"
@@ -324,6 +333,10 @@ mod tests {
             (
                 "NOPERM this user has no permissions to run the 'eval' command",
                 "noperm",
+            ),
+            (
+                "DENIED Redis is running in protected mode because",
+                "denied",
             ),
             (
                 "WRONGTYPE Operation against a key holding the wrong kind of value",
@@ -395,7 +408,12 @@ mod tests {
 
     #[test]
     fn wrong_passwords_and_missing_permissions_are_for_a_person() {
-        for kind in [ErrorKind::WrongPass, ErrorKind::NoPerm, ErrorKind::NoAuth] {
+        for kind in [
+            ErrorKind::WrongPass,
+            ErrorKind::NoPerm,
+            ErrorKind::NoAuth,
+            ErrorKind::Denied,
+        ] {
             assert!(kind.configuration_fault().is_some());
         }
         for kind in [

@@ -156,6 +156,7 @@ pub const CAUSES: &[&str] = &[
     "wrongpass",
     "nopassword",
     "noperm",
+    "denied",
     "unknown_command",
     "wrongtype",
     "crossslot",

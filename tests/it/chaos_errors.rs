@@ -8,7 +8,7 @@ use support::redis::Redis;
 use support::stub::{Act, Stub};
 use support::{Dir, until};
 
-const ERRORS: [(&str, &str); 14] = [
+const ERRORS: [(&str, &str); 15] = [
     ("NOSCRIPT No matching script.", "noscript"),
     (
         "READONLY You can't write against a read only replica.",
@@ -26,6 +26,7 @@ const ERRORS: [(&str, &str); 14] = [
     ("NOAUTH Authentication required.", "noauth"),
     ("WRONGPASS invalid username-password pair", "wrongpass"),
     ("NOPERM this user has no permissions", "noperm"),
+    ("DENIED Redis is running in protected mode", "denied"),
     ("WRONGTYPE Operation against a key", "wrongtype"),
     ("ERR unknown command 'evalsha'", "unknown_command"),
     ("upstream failure", "upstream_failure"),

@@ -7,6 +7,7 @@
 mod algorithm_docs;
 mod chaos;
 mod chaos_errors;
+mod compose;
 mod docs;
 mod e2e_algorithms;
 mod e2e_bounds;

@@ -7,7 +7,9 @@
 
 pub mod client;
 pub mod cluster;
+pub mod compose;
 pub mod config;
+pub mod docker;
 pub mod echo;
 pub mod envoy;
 pub mod gateway;
