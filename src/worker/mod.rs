@@ -391,7 +391,9 @@ impl<R> Worker<R> {
                 (Errand::Take(ticket, part, _), Err(why)) => {
                     self.silence(ticket, Some(part), why, now);
                 }
-                (Errand::Give(number, By::Sha), Ok(value)) if is_unknown_script(&value) => {
+                (Errand::Give(number, By::Sha), Ok(Value::Error(text)))
+                    if ErrorKind::of(&text) == ErrorKind::NoScript =>
+                {
                     self.give(number, By::Body, now);
                 }
                 (Errand::Give(number, _), _) => self.given(number),
@@ -431,11 +433,11 @@ impl<R> Worker<R> {
                 }
             }
             // The call that met an unknown script changed nothing, so asking again counts once.
-            Err(Unreadable::NoScript) if by == By::Sha => {
+            Err(Unreadable::Redis(ErrorKind::NoScript)) if by == By::Sha => {
                 self.events.push(Event::ScriptSent);
                 self.ask(ticket, index, By::Body, false, now);
             }
-            Err(why) => self.silence(ticket, Some(index), silence_of(&why), now),
+            Err(why) => self.silence(ticket, Some(index), silence_of(why), now),
         }
     }
 
@@ -588,15 +590,10 @@ const fn refuses(outcome: &Outcome) -> bool {
     }
 }
 
-fn is_unknown_script(value: &Value) -> bool {
-    matches!(value, Value::Error(text) if ErrorKind::of(text) == ErrorKind::NoScript)
-}
-
-fn silence_of(why: &Unreadable) -> Silence {
+const fn silence_of(why: Unreadable) -> Silence {
     match why {
-        Unreadable::NoScript => Silence::Refused(ErrorKind::NoScript),
-        Unreadable::Redis { text, .. } => Silence::Refused(ErrorKind::of(text.as_bytes())),
-        _ => Silence::Garbage,
+        Unreadable::Redis(kind) => Silence::Refused(kind),
+        Unreadable::Malformed { .. } => Silence::Garbage,
     }
 }
 

@@ -126,7 +126,8 @@ fn a_wrong_password_is_told_once_however_often_it_is_tried() {
             .all(|line| !line.contains("wrong:") && !line.contains("right")),
         "no password: {lines:?}"
     );
-    let of_links: Vec<_> = lines.iter().filter(|line| line.contains("link")).collect();
+    let links = lines.iter().filter(|line| line.contains("link to Redis"));
+    let of_links: Vec<_> = links.collect();
     assert_eq!(of_links.len(), 1, "{lines:?}");
     assert!(
         of_links[0].contains("does not open: wrongpass: ")

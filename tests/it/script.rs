@@ -4,7 +4,10 @@ use aforo::{
     algorithm::{Algorithm, Kind, MAX_LEASE, MIN_LEASE, Parameters, Window},
     claim::Claim,
     local::Local,
-    redis::script::{By, Call, Commands, Member, Mode, Script, Unreadable, read},
+    redis::{
+        error::ErrorKind,
+        script::{By, Call, Commands, Member, Mode, Script, Unreadable, read},
+    },
     units::{Micros, Moment},
     verdict::{Reading, Wait},
 };
@@ -107,7 +110,10 @@ fn b06_noscript_is_told_apart_and_the_body_counts_once() {
     };
     call.write(&claims, member(1), &mut Commands(&mut bytes));
     redis.send(&bytes);
-    assert_eq!(read(&redis.reply(), &claims), Err(Unreadable::NoScript));
+    assert_eq!(
+        read(&redis.reply(), &claims),
+        Err(Unreadable::Redis(ErrorKind::NoScript))
+    );
     assert_eq!(redis.decide(Mode::Take, &claims, member(1))[0].remaining, 2);
     let mut bytes = Vec::new();
     call.write(&claims, member(2), &mut Commands(&mut bytes));

@@ -4,25 +4,17 @@ use std::fmt;
 
 use crate::{
     claim::Claim,
-    redis::resp::Value,
+    redis::{error::ErrorKind, resp::Value},
     units::Micros,
     verdict::{Reading, Wait},
 };
 
 /// Why a reply is no verdict.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unreadable {
-    /// Redis does not know the script: ask once more by its body.
-    NoScript,
-    /// Redis refused.
-    Redis {
-        /// The code, such as `OOM`, `READONLY`, `BUSY`, `LOADING`, `WRONGTYPE`, `NOPERM`, `MOVED`;
-        /// `ERR` when there is none. `[A-Z]`, at most 16 characters.
-        code: String,
-        /// What Redis said, at most 256 bytes of it, printable.
-        text: String,
-    },
+    /// Redis refused. [`ErrorKind::NoScript`]: ask once more by the script's body.
+    Redis(ErrorKind),
     /// Not what the script answers.
     Malformed {
         /// Index of the first number that is wrong; the length when there are too few.
@@ -33,8 +25,7 @@ pub enum Unreadable {
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoScript => f.write_str("Redis does not know the script"),
-            Self::Redis { text, .. } => write!(f, "Redis refused: {text}"),
+            Self::Redis(kind) => write!(f, "Redis refused: {}", kind.label()),
             Self::Malformed { at } => write!(f, "not a decision: number {at} is wrong"),
         }
     }
@@ -53,7 +44,7 @@ where
 {
     let items = match reply {
         Value::Array(items) => items.as_slice(),
-        Value::Error(text) => return Err(refused(text)),
+        Value::Error(text) => return Err(Unreadable::Redis(ErrorKind::of(text))),
         _ => return Err(Unreadable::Malformed { at: 0 }),
     };
     let mut numbers = Numbers { items, at: 0 };
@@ -114,35 +105,5 @@ impl Numbers<'_> {
             }
             _ => Err(Unreadable::Malformed { at }),
         }
-    }
-}
-
-/// What an error reply says.
-fn refused(text: &[u8]) -> Unreadable {
-    let text = String::from_utf8_lossy(text.get(..256).unwrap_or(text));
-    let text: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    // Before version 7 an error inside a script comes wrapped: `ERR Error running script (call to
-    // f_…): @user_script: 12: -OOM command not allowed …`.
-    let inner = text
-        .split_once("@user_script")
-        .map_or(text.as_str(), |(_, inner)| inner);
-    let words = || inner.split([' ', ':', '-']).filter(|word| !word.is_empty());
-    let code = |word: &&str| {
-        (3..=16).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_uppercase())
-    };
-    let first = text
-        .split(' ')
-        .next()
-        .filter(|word| *word != "ERR")
-        .filter(code);
-    match first.or_else(|| words().find(code)).unwrap_or("ERR") {
-        "NOSCRIPT" => Unreadable::NoScript,
-        code => Unreadable::Redis {
-            code: code.to_owned(),
-            text: text.clone(),
-        },
     }
 }

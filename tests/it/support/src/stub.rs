@@ -1,4 +1,4 @@
-//! A server that speaks Redis's protocol and answers whatever a test wants.
+//! A server that answers whatever a test wants; here as Redis, in `http_stub` as an HTTP gateway.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -46,29 +46,53 @@ impl Act {
     }
 }
 
-type Script = Box<dyn FnMut(&Words) -> Act + Send>;
-
-struct Inside {
-    script: Script,
-    asked: Vec<Words>,
+/// What comes over a connection, one after the other.
+pub trait Question: Clone + Send + Sized + 'static {
+    /// The next one, `None` at the end of the connection or of its sense.
+    fn read(stream: &mut BufReader<TcpStream>) -> impl Future<Output = Option<Self>> + Send;
 }
 
-/// The server.
-pub struct Stub {
+impl Question for Words {
+    async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
+        let count = number(stream, b'*').await?;
+        let mut words = Vec::with_capacity(count);
+        for _ in 0..count {
+            let length = number(stream, b'$').await?;
+            let mut word = vec![0; length + 2];
+            stream.read_exact(&mut word).await.ok()?;
+            word.truncate(length);
+            words.push(word);
+        }
+        Some(words)
+    }
+}
+
+type Script<Q> = Box<dyn FnMut(&Q) -> Act + Send>;
+
+struct Inside<Q> {
+    script: Script<Q>,
+    asked: Vec<Q>,
+}
+
+/// The server, by what it is asked.
+pub struct Scripted<Q> {
     port: u16,
-    inside: Arc<Mutex<Inside>>,
+    inside: Arc<Mutex<Inside<Q>>>,
     server: JoinHandle<()>,
 }
 
-impl Stub {
-    /// One that does for each command what `script` says.
+/// One that is asked commands, as a Redis.
+pub type Stub = Scripted<Words>;
+
+impl<Q: Question> Scripted<Q> {
+    /// One that does for each question what `script` says.
     ///
     /// # Panics
     /// When loopback has no port for it.
     #[must_use]
-    pub fn start(script: impl FnMut(&Words) -> Act + Send + 'static) -> Self {
+    pub fn start(script: impl FnMut(&Q) -> Act + Send + 'static) -> Self {
         let inside = Inside {
-            script: Box::new(script),
+            script: Box::new(script) as Script<Q>,
             asked: Vec::new(),
         };
         let inside = Arc::new(Mutex::new(inside));
@@ -101,38 +125,36 @@ impl Stub {
     ///
     /// # Panics
     /// When the script that ran before panicked.
-    pub fn from_now_on(&self, script: impl FnMut(&Words) -> Act + Send + 'static) {
+    pub fn from_now_on(&self, script: impl FnMut(&Q) -> Act + Send + 'static) {
         self.inside.lock().expect("the script did not panic").script = Box::new(script);
     }
 
-    /// The commands that came, in order.
+    /// What it was asked, in order.
     ///
     /// # Panics
     /// When the script panicked.
     #[must_use]
-    pub fn asked(&self) -> Vec<Words> {
-        self.inside
-            .lock()
-            .expect("the script did not panic")
-            .asked
-            .clone()
+    pub fn asked(&self) -> Vec<Q> {
+        let inside = self.inside.lock().expect("the script did not panic");
+        inside.asked.clone()
     }
 }
 
-impl Drop for Stub {
+impl<Q> Drop for Scripted<Q> {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
-async fn serve(stream: TcpStream, inside: Arc<Mutex<Inside>>) {
+async fn serve<Q: Question>(stream: TcpStream, inside: Arc<Mutex<Inside<Q>>>) {
     let _ = stream.set_nodelay(true);
     let mut stream = BufReader::new(stream);
-    while let Some(words) = command(&mut stream).await {
+    while let Some(question) = Q::read(&mut stream).await {
         let act = {
             let mut inside = inside.lock().expect("the script did not panic");
-            inside.asked.push(words.clone());
-            (inside.script)(&words)
+            let act = (inside.script)(&question);
+            inside.asked.push(question);
+            act
         };
         if !perform(act, &mut stream).await {
             return;
@@ -141,7 +163,7 @@ async fn serve(stream: TcpStream, inside: Arc<Mutex<Inside>>) {
 }
 
 /// Does it. False: the connection is over.
-pub(crate) async fn perform(act: Act, stream: &mut BufReader<TcpStream>) -> bool {
+async fn perform(act: Act, stream: &mut BufReader<TcpStream>) -> bool {
     match act {
         Act::Silence => true,
         Act::Close => false,
@@ -161,20 +183,6 @@ pub(crate) async fn perform(act: Act, stream: &mut BufReader<TcpStream>) -> bool
             true
         }
     }
-}
-
-/// The next command, `None` at the end of the connection or of its sense.
-async fn command(stream: &mut BufReader<TcpStream>) -> Option<Words> {
-    let count = number(stream, b'*').await?;
-    let mut words = Vec::with_capacity(count);
-    for _ in 0..count {
-        let length = number(stream, b'$').await?;
-        let mut word = vec![0; length + 2];
-        stream.read_exact(&mut word).await.ok()?;
-        word.truncate(length);
-        words.push(word);
-    }
-    Some(words)
 }
 
 async fn number(stream: &mut BufReader<TcpStream>, kind: u8) -> Option<usize> {
