@@ -124,7 +124,7 @@ fn b72_both_listeners_reloaded_ten_times_under_load_lose_no_request_and_no_count
 }
 
 #[test]
-fn b72_twenty_reloads_of_a_big_policy_leave_memory_where_it_was() {
+fn b72_thirty_reloads_of_a_big_policy_leave_memory_where_it_was() {
     let many = |rate: &str| {
         let mut limits: Vec<Value> = (0..200)
             .map(|number| {
@@ -158,13 +158,14 @@ fn b72_twenty_reloads_of_a_big_policy_leave_memory_where_it_was() {
         });
         mesh.envoy().process().resident_kib()
     };
-    (0..5).for_each(reload);
+    // Memory grows to what some reloads at once need, and stays there.
+    (0..50).for_each(reload);
     let before = drained();
-    (5..25).for_each(reload);
+    (50..80).for_each(reload);
     let after = drained();
     // A VM that stayed behind would cost more than this at every reload.
     assert!(
-        after.saturating_sub(before) < 16_384,
+        after.saturating_sub(before) < 8_192,
         "{before} → {after} KiB"
     );
 }

@@ -338,6 +338,46 @@ fn a_lease_is_given_back_at_the_end_also_of_a_request_that_left_early() {
 }
 
 #[test]
+fn the_switch_and_a_pushed_policy_of_several_slices_arrive() {
+    let redis = Redis::start();
+    let mut own = policy(json!({}), per_key("1/1h"));
+    own["control"] = json!({ "policy": true });
+    let (mut host, mut line) = (start(&own), Line::to(&redis));
+    // The status of the last request of some that come within two seconds.
+    let mut later = |host: &mut Host, key: &str| {
+        let mut last = 0;
+        for _ in 0..20 {
+            host.pass_time(100);
+            let id = request(host, key);
+            line.serve(host);
+            last = match host.stream(id) {
+                Stream::Passed => 200,
+                Stream::Refused(response) => response.status,
+                Stream::Waits => panic!("nothing is owed"),
+            };
+            host.end(id);
+            line.serve(host);
+        }
+        last
+    };
+    assert_eq!(later(&mut host, "a"), 429);
+    redis.call::<()>(&["SET", "aforo:control", "shadow"]);
+    assert_eq!(later(&mut host, "a"), 200, "the switch is on");
+    let mut pushed = json!({ "limits": per_key("1000/1h") });
+    pushed["limits"][0]["missing"] = json!(["ip"]);
+    let values = (0..6_000).map(|number| format!("client-{number:020}"));
+    pushed["limits"][0]["overrides"] =
+        json!([{ "match": values.collect::<Vec<_>>(), "rate": "1/1h" }]);
+    let text = pushed.to_string();
+    assert!(text.len() > 3 * 48 * 1024, "several slices");
+    redis.call::<()>(&["SET", "aforo:policy:{aforo:control}:7", &text]);
+    redis.call::<()>(&["SET", "aforo:control", "policy=7"]);
+    assert_eq!(later(&mut host, "b"), 200);
+    assert_eq!(later(&mut host, "client-00000000000000005999"), 429);
+    assert_eq!(host.metric("aforo_policy_workers.version.7"), 1);
+}
+
+#[test]
 fn another_build_refuses_the_link_and_says_which_one_it_needs() {
     let other = Program::compile(&Module::Aforo.path());
     let policy = policy(json!({}), per_key("5/1h")).to_string();
