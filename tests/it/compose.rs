@@ -16,6 +16,9 @@ use support::{Dir, Module, mesh::turn, root, until_within, yaml};
 
 /// What the shipped policy allows a client in a minute.
 const LIMIT: usize = 10;
+/// The ports of an Envoy in its container.
+const CLIENTS: u16 = 10_000;
+const ADMIN: u16 = 9_901;
 /// How long a part may take to notice a change: names are asked for anew every five seconds.
 const SOON: Duration = Duration::from_secs(40);
 
@@ -35,7 +38,7 @@ fn compose_up_is_one_exact_limit_and_outlives_its_redis_and_a_partition() {
     }
     let _turn = turn();
     let project = Project::up(&[]);
-    let both = ["envoy-a", "envoy-b"].map(|service| project.address(service));
+    let both = ["envoy-a", "envoy-b"].map(|service| project.address(service, CLIENTS));
     let [a, b] = both;
     until_decided(&both);
     exactly_the_limit(&both, "before");
@@ -44,7 +47,7 @@ fn compose_up_is_one_exact_limit_and_outlives_its_redis_and_a_partition() {
         .to(a)
         .body;
     assert_eq!(body, "GET /a/path?with=words\n");
-    prometheus_would_find_the_metrics(&project);
+    the_metrics_are_there(&project);
 
     project.kill("redis");
     until_undecided(&both);
@@ -97,7 +100,7 @@ fn the_profiles_cluster_and_webdis_count_as_exactly() {
     let _turn = turn();
     let project = Project::up(&["cluster", "webdis"]);
     for profile in ["cluster", "webdis"] {
-        let both = ["a", "b"].map(|which| project.address(&format!("{profile}-{which}")));
+        let both = ["a", "b"].map(|which| project.address(&format!("{profile}-{which}"), CLIENTS));
         until_decided(&both);
         for client in 0..4 {
             exactly_the_limit(&both, &format!("{profile}-{client}"));
@@ -108,7 +111,7 @@ fn the_profiles_cluster_and_webdis_count_as_exactly() {
     assert!(cluster.contains("cluster_known_nodes:6"), "{cluster}");
     // Once more: the nodes are a cluster already, and stay one.
     project.compose(&["up", "-d"]);
-    let both = ["cluster-a", "cluster-b"].map(|service| project.address(service));
+    let both = ["cluster-a", "cluster-b"].map(|service| project.address(service, CLIENTS));
     exactly_the_limit(&both, "once-more");
 }
 
@@ -318,15 +321,14 @@ fn is_decided(answer: &Answer) -> bool {
 /// Waits until Redis, every node of it, decides for every worker of these Envoys.
 fn until_decided(envoys: &[SocketAddr]) {
     until_within(SOON, "Redis to decide everywhere", || {
-        let each = envoys
+        let mut each = envoys
             .iter()
             .flat_map(|&envoy| (0..24).map(move |number| (envoy, number)));
-        let asks = each.map(|(envoy, number)| {
+        each.all(|(envoy, number)| {
             let client = format!("probe-{number}-{}", std::process::id());
             let answer = get("/").header("x-api-key", client).try_to(envoy);
             answer.is_ok_and(|answer| is_decided(&answer))
-        });
-        asks.filter(|decided| !decided).count() == 0
+        })
     });
 }
 
@@ -346,14 +348,10 @@ fn until_undecided(envoys: &[SocketAddr]) {
     });
 }
 
-/// What Prometheus asks for, asked at each container's own address.
-fn prometheus_would_find_the_metrics(project: &Project) {
+/// What Prometheus asks for.
+fn the_metrics_are_there(project: &Project) {
     for service in ["envoy-a", "envoy-b"] {
-        let network = format!("{}_default", project.name());
-        let place = format!("{{{{(index .NetworkSettings.Networks \"{network}\").IPAddress}}}}");
-        let address = docker(&["inspect", "--format", &place, &project.container(service)]);
-        let admin = format!("{address}:9901").parse().expect("an address");
-        let metrics = get("/stats/prometheus").to(admin);
+        let metrics = get("/stats/prometheus").to(project.address(service, ADMIN));
         let text = String::from_utf8_lossy(&metrics.body).into_owned();
         let series = "aforo_decisions_total{limit=\"per-key\",verdict=\"refused\"} ";
         assert!(text.contains(series), "{service}: {text}");

@@ -43,32 +43,30 @@ impl Project {
         &self.name
     }
 
-    /// Where the host reaches a service's port for clients.
+    /// Where the host reaches a port of a service.
     ///
     /// # Panics
     /// When it is not published.
     #[must_use]
-    pub fn address(&self, service: &str) -> SocketAddr {
-        let said = self.compose(&["port", service, "10000"]);
+    pub fn address(&self, service: &str, port: u16) -> SocketAddr {
+        let said = self.compose(&["port", service, &port.to_string()]);
         said.parse()
             .unwrap_or_else(|error| panic!("{service}: {said:?}: {error}"))
     }
 
-    /// The container of a service.
-    #[must_use]
-    pub fn container(&self, service: &str) -> String {
+    /// The container of a service that runs.
+    fn container(&self, service: &str) -> String {
         self.compose(&["ps", "-q", service])
     }
 
     /// Kills a service's container; it stays dead.
     pub fn kill(&self, service: &str) {
-        docker(&["kill", &self.container(service)]);
+        self.compose(&["kill", service]);
     }
 
     /// Brings a killed container back.
     pub fn start(&self, service: &str) {
-        let container = self.container(service);
-        docker(&["start", &container]);
+        self.compose(&["start", service]);
     }
 
     /// Takes a service's container off one of the project's networks.
