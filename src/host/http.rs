@@ -11,7 +11,7 @@ use crate::{
     reply::{DEBUG_HEADER, Edit, RequestKind},
     request::Facts,
     rules::{self, Selection},
-    stats::{Outcome, Stat},
+    stats::{LimitVerdict, Outcome, Stat},
     worker::Ticket,
 };
 use std::{cell::Cell, rc::Rc};
@@ -62,18 +62,22 @@ impl Http {
         shared.used();
         let loaded = shared.loaded();
         let debug = debugs(&loaded.policy);
-        match rules::select(&loaded.policy, &RequestFacts) {
+        let count = |limit, verdict| loaded.count(Stat::Limit(limit, verdict), 1);
+        let mut would_deny = |limit| count(limit, LimitVerdict::WouldRefuse);
+        match rules::select_and_tell(&loaded.policy, &RequestFacts, &mut would_deny) {
             Selection::Nothing => {
                 shared.look_for_policy(self.id);
                 shared.count(Stat::Request(Outcome::Unmatched));
                 Action::Continue
             }
             // Under the switch a rule refuses nobody either.
-            Selection::Deny { .. } if shared.shadow(self.id) => {
+            Selection::Deny { limit, .. } if shared.shadow(self.id) => {
+                count(limit, LimitVerdict::WouldRefuse);
                 shared.count(Stat::Request(Outcome::Allowed));
                 Action::Continue
             }
             Selection::Deny { limit, .. } => {
+                count(limit, LimitVerdict::Refused);
                 shared.count(Stat::Request(Outcome::Denied));
                 let reason = decide::denial_reason(&loaded.policy, limit);
                 calls::set_property(REASON, reason.as_bytes());

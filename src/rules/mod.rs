@@ -49,6 +49,17 @@ pub enum Why {
 /// Applies the policy to a request.
 #[must_use]
 pub fn select(policy: &Policy, facts: &dyn Facts) -> Selection {
+    select_and_tell(policy, facts, &mut |_| {})
+}
+
+/// The same, and tells of each limit that would refuse the request without asking, were it enforced for
+/// this client: index into the policy's `limits`.
+#[must_use]
+pub fn select_and_tell(
+    policy: &Policy,
+    facts: &dyn Facts,
+    would_deny: &mut dyn FnMut(usize),
+) -> Selection {
     let request = Request::new(facts, policy.any_case);
     if matching::any_holds(&policy.exempt, &request, Doubt::Fails) {
         return Selection::Nothing;
@@ -80,6 +91,9 @@ pub fn select(policy: &Policy, facts: &dyn Facts) -> Selection {
                 why,
                 enforced: true,
             } => return Selection::Deny { limit: index, why },
+            Outcome::Deny {
+                enforced: false, ..
+            } => would_deny(index),
             _ => {}
         }
     }

@@ -273,7 +273,7 @@ pub const METRICS: &[Metric] = &[
         name: "aforo_decisions_total",
         kind: Kind::Counter,
         labels: &[("limit", &[]), ("verdict", LimitVerdict::WORDS)],
-        help: "What each limit said of the requests it was asked about",
+        help: "What each limit, or its rule that denies, said of the requests that it was about",
     },
 ];
 

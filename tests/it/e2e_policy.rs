@@ -6,6 +6,7 @@ use support::config::{Config, Link};
 use support::envoy::Envoy;
 use support::http_text::Raw;
 use support::mesh::{Mesh, Plan, mesh, policy};
+use support::until;
 
 /// One limit for requests below `path`.
 fn limit(name: &str, path: &str, key: Value, rate: &str) -> Value {
@@ -425,4 +426,40 @@ fn b75_probes_are_free_and_nothing_that_only_looks_like_one() {
     }
     assert_eq!(status(&mesh, &get("/healthz").method("POST")), 429);
     assert_eq!(mesh.echo.hits(), 0);
+}
+
+#[test]
+fn a_rule_that_denies_counts_what_it_refuses_and_in_shadow_mode_what_it_would() {
+    let named = |name: &str, path: &str, mode: &str| {
+        let mut limit = limit(name, path, json!(["header:x-api-key"]), "9/1h");
+        limit["missing"] = json!("deny");
+        limit["mode"] = json!(mode);
+        limit
+    };
+    let limits = json!([
+        named("trying", "/trying", "shadow"),
+        named("in-force", "/in-force", "enforce")
+    ]);
+    let mesh = plan(limits).start();
+    let counted = |limit: &str, verdict: &str, count: u64| {
+        let name = format!("wasmcustom.aforo_decisions_total.limit.{limit}.verdict.{verdict}");
+        until(&name, || mesh.envoy().stat(&name) == count);
+    };
+    for _ in 0..3 {
+        assert_eq!(status(&mesh, &get("/trying")), 200);
+        assert_eq!(status(&mesh, &get("/in-force")), 403);
+    }
+    counted("trying", "would_refuse", 3);
+    counted("in-force", "refused", 3);
+    let known = |path: &str| get(path).header("x-api-key", "a");
+    assert_eq!(status(&mesh, &known("/trying")), 200);
+    assert_eq!(status(&mesh, &known("/in-force")), 200);
+    counted("trying", "admitted", 1);
+    counted("in-force", "admitted", 1);
+    counted("trying", "would_refuse", 3);
+    mesh.redis.call::<()>(&["SET", "aforo:control", "shadow"]);
+    until("the switch to be heeded", || {
+        status(&mesh, &get("/in-force")) == 200
+    });
+    counted("in-force", "would_refuse", 1);
 }
