@@ -59,7 +59,8 @@ impl Form {
         warm_up: Duration::from_millis(300),
         quiet: Duration::from_millis(400),
         span: Duration::from_millis(1_000),
-        calm: Duration::from_millis(1_500),
+        // Longer than BACK: what never comes back is seen.
+        calm: Duration::from_millis(2_500),
     };
 
     /// From the end of the warm-up to the end.

@@ -153,7 +153,10 @@ pub const SCENARIOS: &[Scenario] = &[
         ..stub("huge", "replies of 5 MiB", stub::huge)
     },
     stub("trickle", "replies one byte every 5 ms", stub::trickle),
-    stub("never", "no replies", stub::never),
+    Scenario {
+        links: ANY_WAY,
+        ..stub("never", "no replies", stub::never)
+    },
     network("lossy", "one packet in ten lost, each way", network::lossy),
     network("slow", "packets 100 ms late, each way", network::slow),
     network("cut", "a partition that heals", network::cut),
@@ -219,7 +222,7 @@ const fn scenario(
 const fn stub(name: &'static str, title: &'static str, act: fn(&mut Stage)) -> Scenario {
     Scenario {
         prepare: stub::between,
-        ..scenario(name, title, ANY_WAY, Expect::Outage, act)
+        ..scenario(name, title, EITHER_LINK, Expect::Outage, act)
     }
 }
 

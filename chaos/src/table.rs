@@ -32,12 +32,36 @@ pub fn skipped(title: &str, why: &str) -> String {
 /// # Panics
 /// When the document is not there or has no place for it.
 pub fn update(form: &Form, lines: &str) {
+    rewrite(|_| format!("{}\n\n{lines}", words(form)));
+}
+
+/// Puts these lines in the place of those of the same runs, and leaves the rest of the table.
+///
+/// # Panics
+/// When the document is not there, or its table has no such runs.
+pub fn update_some(lines: &str) {
+    rewrite(|table| {
+        let mut table: Vec<&str> = table.trim_start().lines().collect();
+        for line in lines.lines().skip(HEAD.lines().count()) {
+            let same = table.iter_mut().find(|old| run_of(old) == run_of(line));
+            *same.unwrap_or_else(|| panic!("no such run in the table: {line}")) = line;
+        }
+        table.join("\n") + "\n"
+    });
+}
+
+fn rewrite(table: impl FnOnce(&str) -> String) {
     let path = root().join("docs/operations.md");
     let text = std::fs::read_to_string(&path).expect("docs/operations.md");
     let (before, rest) = text.split_once(START).expect("the start of the table");
-    let (_, after) = rest.split_once(END).expect("the end of the table");
-    let text = format!("{before}{START}\n{}\n\n{lines}{END}{after}", words(form));
+    let (old, after) = rest.split_once(END).expect("the end of the table");
+    let text = format!("{before}{START}\n{}{END}{after}", table(old));
     std::fs::write(path, text).expect("docs/operations.md can be written");
+}
+
+/// What a line is of: the scenario, link, workers and answer to an outage.
+fn run_of(line: &str) -> Vec<&str> {
+    line.split(" | ").take(4).collect()
 }
 
 /// What a table was made with.
