@@ -95,6 +95,15 @@ impl fmt::Debug for Greeting {
     }
 }
 
+/// A command that does nothing, with more words than Redis takes from a client that has not logged in:
+/// it closes that connection (since 5.0.14, 6.0.16 and 6.2.6), and a proxy opens another and logs in anew.
+/// The reply means nothing.
+fn shake(out: &mut Vec<u8>) {
+    let mut words = vec!["EVAL", "return 0", "1", "aforo:shake"];
+    words.resize(16, "-");
+    resp::write_command(out, &words);
+}
+
 /// What became of a submitted command.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
@@ -152,8 +161,10 @@ pub struct Link<T> {
     gate: Gate,
     room: WaitingRoom<T>,
     pipeline: Pipeline<T>,
-    /// While the connection greets: its reader, and how many `+OK` have not come.
+    /// While the connection greets: its reader, and how many replies have not come.
     greeting: Option<(Reader, u32)>,
+    /// The proxy behind the last connection is not let in by Redis: the next one begins with [`shake`].
+    shakes: bool,
     last_asked: u64,
 }
 
@@ -166,6 +177,7 @@ impl<T> Link<T> {
             room: WaitingRoom::new(settings.waiting, settings.waiting_bytes),
             pipeline: Pipeline::new(settings.in_flight),
             greeting: None,
+            shakes: false,
             last_asked: 0,
             settings,
         }
@@ -222,14 +234,21 @@ impl<T> Link<T> {
         out: &mut Vec<u8>,
         settled: &mut Vec<Settled<T>>,
     ) -> Flow {
-        let replies = self.settings.greeting.replies;
+        let replies = match self.settings.greeting.replies {
+            0 => u32::from(self.shakes),
+            replies => replies,
+        };
         if !self.gate.opened(attempt, connection, replies > 0) {
             return Flow::Stale;
         }
         self.pipeline = Pipeline::new(self.settings.in_flight);
         if replies > 0 {
             self.greeting = Some((Reader::new(), replies));
-            out.extend_from_slice(&self.settings.greeting.bytes);
+            if self.shakes {
+                shake(out);
+            } else {
+                out.extend_from_slice(&self.settings.greeting.bytes);
+            }
         } else {
             self.send_waiting(now, out, settled);
         }
@@ -368,6 +387,7 @@ impl<T> Link<T> {
         while let Some((reader, left)) = &mut self.greeting {
             match reader.read(&mut bytes)? {
                 None => return Ok(()),
+                Some(_) if self.shakes => *left = left.saturating_sub(1),
                 Some(Value::Status(text)) if text == b"OK" => *left = left.saturating_sub(1),
                 Some(Value::Error(text)) => return Err(Silence::Refused(ErrorKind::of(&text))),
                 Some(_) => return Err(Silence::Garbage),
@@ -379,6 +399,7 @@ impl<T> Link<T> {
         if !bytes.is_empty() {
             return Err(Violation::Unasked.into());
         }
+        self.shakes = false;
         self.gate.greeted(connection);
         self.send_waiting(now, out, settled);
         Ok(())
@@ -448,6 +469,10 @@ impl<T> Link<T> {
         now: Moment,
         settled: &mut Vec<Settled<T>>,
     ) {
+        // We have no password to say, so the proxy behind the link has one, and it was not accepted. Its
+        // connection stays as it is, also when Redis would accept it by now.
+        self.shakes =
+            self.settings.greeting.replies == 0 && silence == Silence::Refused(ErrorKind::NoAuth);
         self.gate.closed(connection, now);
         self.settle_all(silence, settled);
     }

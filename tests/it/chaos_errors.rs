@@ -1,12 +1,14 @@
 //! Each error of Redis told apart, from the wire to the metric and the log.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use support::client::get;
-use support::config::Link;
+use support::config::{Config, Link};
 use support::mesh::{Mesh, mesh, per_key, policy};
 use support::redis::Redis;
 use support::stub::{Act, Stub};
-use support::{Dir, until};
+use support::{Dir, until, until_within};
 
 const ERRORS: [(&str, &str); 15] = [
     ("NOSCRIPT No matching script.", "noscript"),
@@ -160,4 +162,33 @@ fn b40_a_cluster_that_envoy_does_not_know_is_one_line_with_its_name() {
     );
     let of_links = lines.iter().filter(|line| line.contains("link"));
     assert_eq!(of_links.count(), 1, "{lines:?}");
+}
+
+/// How `redis_proxy` logs in.
+fn proxy_with_a_password(config: &mut Config) {
+    config.cluster("aforo-redis")["typed_extension_protocol_options"] = json!({
+        "envoy.filters.network.redis_proxy": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProtocolOptions",
+            "auth_password": { "inline_string": "the proxy's" },
+        },
+    });
+}
+
+#[test]
+fn b47_a_redis_proxy_that_redis_did_not_let_in_is_let_in_once_its_password_is_right() {
+    // Envoy keeps the connection that was refused, and never says the password on it again.
+    let redis = Redis::start_in(Dir::temporary("redis"), &["--requirepass", "another"]);
+    let mesh = mesh(Link::RedisProxy, denying())
+        .workers(2)
+        .change(proxy_with_a_password)
+        .redis_at(redis.port())
+        .start();
+    until("the log to say why", || {
+        assert_eq!(ask(&mesh), 503);
+        mesh.envoy().log_lines_with("noauth: ") > 0
+    });
+    redis.call::<()>(&["CONFIG", "SET", "requirepass", "the proxy's"]);
+    until_within(Duration::from_secs(3), "every worker to be let in", || {
+        (0..16).all(|_| ask(&mesh) == 200)
+    });
 }

@@ -525,3 +525,48 @@ proptest! {
         prop_assert_eq!(ended, (0..next).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn a_proxy_that_is_not_let_in_is_shaken_once_so_that_it_logs_in_anew() {
+    const NOAUTH: &[u8] = b"-NOAUTH Authentication required.\r\n";
+    let mut host = Host::new(straight());
+    let attempt = host.open(1, Moment(0));
+    assert_eq!(host.opened(attempt, ONE, Moment(1)), Flow::Keep);
+    assert_eq!(host.sent(), "<1>");
+    let refused = Silence::Refused(ErrorKind::NoAuth);
+    let flow = host.received(ONE, NOAUTH, Moment(2));
+    assert_eq!(flow, Flow::Close(refused));
+    host.settled();
+
+    let later = Moment(1_000_000);
+    let attempt = host.open(2, later);
+    assert_eq!(host.opened(attempt, TWO, later), Flow::Keep);
+    let shake = host.sent();
+    assert!(shake.starts_with("*16\r\n$4\r\nEVAL\r\n"), "{shake}");
+    assert!(!shake.contains("<2>"), "not before the shake is answered");
+    let error = b"-ERR Protocol error: unauthenticated multibulk length\r\n";
+    assert_eq!(host.received(TWO, error, later), Flow::Keep);
+    assert_eq!(host.sent(), "<2>");
+    assert_eq!(host.received(TWO, b":2\r\n", later), Flow::Keep);
+    assert_eq!(host.settled(), [(2, Ok(Value::Integer(2)))]);
+
+    host.closed(TWO, later);
+    let attempt = host.open(3, later);
+    assert_eq!(host.opened(attempt, ONE, later), Flow::Keep);
+    assert_eq!(host.sent(), "<3>", "once is enough");
+}
+
+#[test]
+fn who_has_a_password_to_say_says_it_again_and_shakes_nobody() {
+    let mut host = Host::new(with_password());
+    let attempt = host.open(1, Moment(0));
+    assert_eq!(host.opened(attempt, ONE, Moment(1)), Flow::Keep);
+    let greeting = host.sent();
+    let noauth = b"-NOAUTH Authentication required.\r\n";
+    let refused = Silence::Refused(ErrorKind::NoAuth);
+    assert_eq!(host.received(ONE, noauth, Moment(2)), Flow::Close(refused));
+    let later = Moment(1_000_000);
+    let attempt = host.open(2, later);
+    assert_eq!(host.opened(attempt, TWO, later), Flow::Keep);
+    assert_eq!(host.sent(), greeting);
+}
