@@ -127,13 +127,13 @@ async fn replies(mut from: OwnedReadHalf, mut into: OwnedWriteHalf, way: Arc<Mut
         if length == 0 {
             return;
         }
-        let way = way.lock().expect("no connection panicked").clone();
+        let now = now(&way);
         let done = match spoilt {
             Way::Half | Way::Never => continue,
-            Way::Replace(_) if way == Way::Pass => return,
+            Way::Replace(_) if now == Way::Pass => return,
             _ => {
-                spoilt.clone_from(&way);
-                write(&mut into, &way, bytes).await
+                spoilt.clone_from(&now);
+                write(&mut into, &now, bytes, &way).await
             }
         };
         if done.is_err() {
@@ -142,14 +142,27 @@ async fn replies(mut from: OwnedReadHalf, mut into: OwnedWriteHalf, way: Arc<Mut
     }
 }
 
-async fn write(into: &mut OwnedWriteHalf, way: &Way, bytes: &[u8]) -> std::io::Result<()> {
-    match way {
+fn now(way: &Mutex<Way>) -> Way {
+    way.lock().expect("no connection panicked").clone()
+}
+
+/// Writes `bytes` in this way, or, where that takes time, until the way is another.
+async fn write(
+    into: &mut OwnedWriteHalf,
+    chosen: &Way,
+    bytes: &[u8],
+    way: &Mutex<Way>,
+) -> std::io::Result<()> {
+    match chosen {
         Way::Pass => into.write_all(bytes).await,
         Way::Replace(other) => into.write_all(other).await,
         Way::Half => into.write_all(&bytes[..bytes.len() / 2]).await,
         Way::Never => Ok(()),
         Way::Trickle(pause) => {
-            for byte in bytes {
+            for (at, byte) in bytes.iter().enumerate() {
+                if now(way) != *chosen {
+                    return into.write_all(&bytes[at..]).await;
+                }
                 tokio::time::sleep(*pause).await;
                 into.write_all(&[*byte]).await?;
             }
