@@ -52,7 +52,7 @@ bench-script: ## decisions a second of one Redis core, per algorithm, beside INC
 	cargo run --profile native --quiet --locked --package bench -- script
 
 .PHONY: chaos
-chaos: modules ## everything that the filter needs breaks, one thing after another; half an hour. CHAOS='--short --only killed'
+chaos: modules ## everything that the filter needs breaks, one thing after another; forty minutes. CHAOS='--short --only killed'
 	cargo run --profile native --quiet --locked --package chaos -- $(CHAOS)
 
 .PHONY: setup
