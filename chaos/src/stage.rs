@@ -247,7 +247,7 @@ fn config(setting: &Setting, preparation: &Preparation, redis: SocketAddr) -> Co
     let policy = policy(setting, "aforo-link", password.filter(|_| straight));
     config.policy(&through(setting.link, policy));
     if let Some(password) = password.filter(|_| !straight) {
-        login(&mut config, password);
+        config.redis_proxy_password(password);
     }
     config.module(&preparation.module.unwrap_or(Module::Aforo).path());
     config.redis_addresses(&[redis]);
@@ -281,16 +281,6 @@ fn policy(setting: &Setting, cluster: &str, password: Option<&str>) -> Value {
         policy["redis"]["password"] = json!(password);
     }
     policy
-}
-
-/// How redis_proxy logs in.
-fn login(config: &mut Config, password: &str) {
-    config.cluster("aforo-redis")["typed_extension_protocol_options"] = json!({
-        "envoy.filters.network.redis_proxy": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProtocolOptions",
-            "auth_password": { "inline_string": password },
-        },
-    });
 }
 
 /// Envoy answers every request itself; on one path the filter is not asked.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::client::get;
-use support::config::{Config, Link};
+use support::config::Link;
 use support::mesh::{Mesh, mesh, per_key, policy};
 use support::redis::Redis;
 use support::stub::{Act, Stub};
@@ -109,18 +109,23 @@ fn own_lines(mesh: &Mesh) -> Vec<String> {
     own.map(str::to_owned).collect()
 }
 
+/// Asks until five links have not opened; each request is an outage.
+fn until_five_attempts_fail(mesh: &Mesh) {
+    until("five attempts to fail", || {
+        assert_eq!(ask(mesh), 503);
+        mesh.envoy()
+            .stat("wasmcustom.aforo_link_events_total.event.failed")
+            >= 5
+    });
+}
+
 #[test]
 fn a_wrong_password_is_told_once_however_often_it_is_tried() {
     let redis = Redis::start_in(Dir::temporary("redis"), &["--requirepass", "right"]);
     let mut policy = denying();
     policy["redis"]["password"] = json!("wrong");
     let mesh = mesh(Link::Straight, policy).redis_at(redis.port()).start();
-    until("five attempts to fail", || {
-        assert_eq!(ask(&mesh), 503);
-        mesh.envoy()
-            .stat("wasmcustom.aforo_link_events_total.event.failed")
-            >= 5
-    });
+    until_five_attempts_fail(&mesh);
     let lines = own_lines(&mesh);
     assert!(
         lines
@@ -147,12 +152,7 @@ fn b40_a_cluster_that_envoy_does_not_know_is_one_line_with_its_name() {
     let mut policy = denying();
     policy["redis"]["cluster"] = json!("nowhere");
     let mesh = mesh(Link::RedisProxy, policy).start();
-    until("five attempts to fail", || {
-        assert_eq!(ask(&mesh), 503);
-        mesh.envoy()
-            .stat("wasmcustom.aforo_link_events_total.event.failed")
-            >= 5
-    });
+    until_five_attempts_fail(&mesh);
     let lines = own_lines(&mesh);
     let told = "no link to Redis: the cluster \"nowhere\" is not known to this Envoy";
     assert_eq!(
@@ -164,23 +164,13 @@ fn b40_a_cluster_that_envoy_does_not_know_is_one_line_with_its_name() {
     assert_eq!(of_links.count(), 1, "{lines:?}");
 }
 
-/// How `redis_proxy` logs in.
-fn proxy_with_a_password(config: &mut Config) {
-    config.cluster("aforo-redis")["typed_extension_protocol_options"] = json!({
-        "envoy.filters.network.redis_proxy": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProtocolOptions",
-            "auth_password": { "inline_string": "the proxy's" },
-        },
-    });
-}
-
 #[test]
 fn b47_a_redis_proxy_that_redis_did_not_let_in_is_let_in_once_its_password_is_right() {
     // Envoy keeps the connection that was refused, and never says the password on it again.
     let redis = Redis::start_in(Dir::temporary("redis"), &["--requirepass", "another"]);
     let mesh = mesh(Link::RedisProxy, denying())
         .workers(2)
-        .change(proxy_with_a_password)
+        .change(|config| config.redis_proxy_password("the proxy's"))
         .redis_at(redis.port())
         .start();
     until("the log to say why", || {

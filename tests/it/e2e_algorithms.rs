@@ -14,6 +14,15 @@ use support::mesh::{Mesh, mesh, per_key, policy, turn};
 use support::redis::Redis;
 use support::until_within;
 
+/// The algorithms that count units in time: all but `concurrency`.
+const OF_UNITS: [&str; 5] = [
+    "sliding-log",
+    "sliding-window",
+    "fixed-window",
+    "token-bucket",
+    "gcra",
+];
+
 /// Long enough that a busy machine never turns a verdict into an outage.
 const PATIENT: &str = "5s";
 /// How long a test waits for what is to happen.
@@ -246,13 +255,7 @@ fn the_leases_of_a_killed_envoy_free_themselves_when_their_time_is_over_and_not_
 
 #[test]
 fn b37_costs_from_a_header_sum_up_exactly_and_no_value_gives_anything_back() {
-    for algorithm in [
-        "sliding-log",
-        "sliding-window",
-        "fixed-window",
-        "token-bucket",
-        "gcra",
-    ] {
+    for algorithm in OF_UNITS {
         let mut limit = hourly(algorithm, 20);
         limit["cost"] = json!({ "header": "x-cost", "default": 1, "max": 100 });
         let mesh = mesh(Link::Straight, one_policy(&limit)).patient().start();
@@ -309,13 +312,7 @@ fn change(mesh: &Mesh, limit: &Value, units: usize) {
 
 #[test]
 fn b22_a_raised_number_frees_at_once_and_keeps_what_was_counted() {
-    for algorithm in [
-        "sliding-log",
-        "sliding-window",
-        "fixed-window",
-        "token-bucket",
-        "gcra",
-    ] {
+    for algorithm in OF_UNITS {
         let mesh = mesh(Link::Straight, one_policy(&hourly(algorithm, 5)))
             .patient()
             .start();

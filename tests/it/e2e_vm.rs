@@ -253,8 +253,12 @@ fn a_redis_with_a_password_is_reached_by_either_way_and_a_wrong_password_is_an_o
         let redis = Redis::start_in(Dir::temporary("redis"), &["--requirepass", "open sesame"]);
         let mut policy = policy("deny", "1s", json!([per_key("sliding-log", "1/1h")]));
         let plan = match (link, works) {
-            (Link::RedisProxy, true) => mesh(link, policy).change(|c| login(c, "open sesame")),
-            (Link::RedisProxy, false) => mesh(link, policy).change(|c| login(c, "shut")),
+            (Link::RedisProxy, true) => {
+                mesh(link, policy).change(|c| c.redis_proxy_password("open sesame"))
+            }
+            (Link::RedisProxy, false) => {
+                mesh(link, policy).change(|c| c.redis_proxy_password("shut"))
+            }
             _ => {
                 policy["redis"]["password"] = json!(password);
                 mesh(link, policy)
@@ -271,13 +275,4 @@ fn a_redis_with_a_password_is_reached_by_either_way_and_a_wrong_password_is_an_o
             "{link:?}: the password is in the log"
         );
     }
-}
-
-fn login(config: &mut support::config::Config, password: &str) {
-    config.cluster("aforo-redis")["typed_extension_protocol_options"] = json!({
-        "envoy.filters.network.redis_proxy": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProtocolOptions",
-            "auth_password": { "inline_string": password },
-        },
-    });
 }

@@ -183,6 +183,16 @@ impl Config {
         places["lb_endpoints"] = endpoints;
     }
 
+    /// The password that `redis_proxy` says to Redis.
+    pub fn redis_proxy_password(&mut self, password: &str) {
+        self.cluster("aforo-redis")["typed_extension_protocol_options"] = json!({
+            "envoy.filters.network.redis_proxy": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProtocolOptions",
+                "auth_password": { "inline_string": password },
+            },
+        });
+    }
+
     /// How long Envoy waits for a connection to Redis, or to its HTTP gateway.
     pub fn connect_timeout(&mut self, duration: &str) {
         let cluster = self.way_out();

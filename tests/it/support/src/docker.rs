@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::{Dir, Module, binary};
+use crate::{Dir, Module, binary, lock};
 
 /// What every image made here bears.
 pub const LABEL: &str = "aforo.stand-in";
@@ -86,14 +86,7 @@ impl StandIns {
     /// When one cannot be made, or is of a kind that is not known here.
     #[must_use]
     pub fn start(images: &[String]) -> Self {
-        let path = std::env::temp_dir().join("aforo-docker.lock");
-        let turn = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path);
-        let turn = turn.expect("a lock file");
-        turn.lock().expect("the lock");
+        let turn = lock(&std::env::temp_dir().join("aforo-docker.lock"));
         // Whoever has the lock is alone: what is there was left by a run that was killed.
         sweep();
         let made = Self { _turn: turn };

@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 pub use config::yaml;
 pub use place::{Dir, Module, binary, root};
+pub(crate) use process::lock;
 pub use process::{Process, free_port, interrupt_group, pin_this_thread};
 
 /// Waits until `holds` is true, looking every few milliseconds.

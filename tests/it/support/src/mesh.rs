@@ -11,7 +11,7 @@ use crate::envoy::Envoy;
 use crate::gateway::{Gateway, TOKEN};
 use crate::redis::Redis;
 use crate::store::{self, Store};
-use crate::{Module, root};
+use crate::{Module, lock, root};
 
 /// How a mesh is to be.
 #[derive(Clone, Debug)]
@@ -263,13 +263,5 @@ impl<R> Mesh<R> {
 /// When the lock file cannot be made.
 #[must_use]
 pub fn turn() -> File {
-    let path = root().join("target").join("end-to-end.lock");
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path);
-    let file = file.expect("a lock file in target/");
-    file.lock().expect("the lock");
-    file
+    lock(&root().join("target").join("end-to-end.lock"))
 }

@@ -168,6 +168,22 @@ fn pin(thread: Option<Pid>, core: usize) {
     sched_setaffinity(thread, &cores).unwrap_or_else(|error| panic!("core {core}: {error}"));
 }
 
+/// Waits until nobody else has this file locked, and locks it; it is unlocked when it is closed.
+///
+/// # Panics
+/// When the file cannot be made.
+#[must_use]
+pub fn lock(path: &Path) -> File {
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path);
+    let file = file.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    file.lock().expect("the lock");
+    file
+}
+
 /// A loopback port that nothing listens on now, and that no other process asks for as long as this one
 /// lives. Below the range that the kernel takes ports of outgoing connections from, so that a server can
 /// be stopped and started again on it.
